@@ -10,12 +10,11 @@ whose bad case is best is chosen: w* = argmax_w Q[r(w) - max(r(0), r(1))]. So w 
 judge is clearly better than the SLM, and gets near 1 if it is clearly worse.
 """
 
-import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 import numpy as np
 import pandas as pd
@@ -23,7 +22,7 @@ from numpy.typing import ArrayLike
 from pydantic import Field, TypeAdapter
 
 from dre.errors import DreError
-from dre.files import replace
+from dre.files import replace, sha256
 from dre.signature import Signature
 from dre.stats import LEVEL, draws, normal_scores
 
@@ -122,7 +121,7 @@ class Calibrated:
         llm_scores: ArrayLike | None = None,
         resamples: int = 1000,
         seed: int = 0,
-        made_with: dict[str, Any] | None = None,
+        made_with: dict | None = None,
     ) -> Self:
         """Learn the weight and the scales from rated sets.
 
@@ -185,7 +184,7 @@ class Calibrated:
     @property
     def sha256(self) -> str:
         """Hash of the weight, the scales and what made the scores."""
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
+        return sha256(json.dumps(asdict(self), sort_keys=True))
 
     def as_json(self) -> str:
         """Return the text that `save` writes."""

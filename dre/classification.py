@@ -6,7 +6,6 @@ context, so random negatives are counted, too.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -80,7 +79,7 @@ def correct(pairs: pd.DataFrame, scores: ArrayLike, threshold: float) -> np.ndar
     """
     scores = np.asarray(scores, float)
     is_accepted = scores >= threshold
-    is_positive = pairs["kind"].to_numpy() == "p"
+    is_positive = pairs["kind"] == "p"
     return np.where(np.isnan(scores), np.nan, is_accepted == is_positive)
 
 
@@ -102,7 +101,7 @@ def accuracy(pairs: pd.DataFrame, decisions: ArrayLike, n: int = 1000, seed: int
     if by_seed.ndim == 1:
         by_seed = by_seed[:, None]
     kinds = pairs["kind"].to_numpy()
-    contexts = pairs["context_id"].to_numpy()
+    contexts = pairs["context_id"]
     row = {}
     for column, kinds_of_column in COLUMNS.items():
         is_used = np.isin(kinds, list(kinds_of_column))
@@ -122,9 +121,9 @@ def balanced(accuracies: Mapping[str, float] | pd.Series) -> float:
 
     Takes what `accuracy` returns.
     """
-    shares: dict[str, Any] = dict(accuracies)
+    shares: dict = dict(accuracies)
     negative = (shares["adversarial"] + shares["random_rejected"]) / 2
-    return float((shares["positive"] + negative) / 2)
+    return (shares["positive"] + negative) / 2
 
 
 def by_two_thresholds(pairs: pd.DataFrame, distances: ArrayLike) -> np.ndarray:
@@ -140,7 +139,7 @@ def by_two_thresholds(pairs: pd.DataFrame, distances: ArrayLike) -> np.ndarray:
     distances : (rows,), cosine distances from context to response.
     """
     distances = np.asarray(distances, float)
-    is_positive = pairs["kind"].to_numpy() == "p"
+    is_positive = pairs["kind"] == "p"
     is_right = np.where(is_positive, distances <= 1.0, distances > 0.9)
     return is_right.astype(float)
 
@@ -161,19 +160,18 @@ def by_threshold(
     DataFrame: `COLUMNS`, indexed by threshold.
     """
     thresholds = np.asarray(thresholds, float)
-    by_seed = np.column_stack([np.asarray(scores, float) for scores in scores_by_seed])
+    by_seed = np.column_stack(scores_by_seed).astype(float)
     has_scores = ~np.isnan(by_seed).any(axis=1)
     kinds = pairs["kind"].to_numpy()
     accuracies = {}
     for column, kinds_of_column in COLUMNS.items():
         is_used = has_scores & np.isin(kinds, list(kinds_of_column))
         is_positive = kinds[is_used] == "p"
-        shares = np.full((len(thresholds), by_seed.shape[1]), np.nan)
+        accuracies[column] = np.full(len(thresholds), np.nan)
         if is_used.any():
-            for seed, scores in enumerate(by_seed[is_used].T):
-                is_accepted = scores >= thresholds[:, None]
-                shares[:, seed] = (is_accepted == is_positive).mean(axis=1)
-        accuracies[column] = 100 * shares.mean(axis=1)
+            is_accepted = by_seed[is_used] >= thresholds[:, None, None]
+            is_right = is_accepted == is_positive[:, None]
+            accuracies[column] = 100 * is_right.mean(axis=1).mean(axis=1)
     return pd.DataFrame(accuracies, index=thresholds)
 
 

@@ -1,5 +1,6 @@
 """Files that are written whole or not at all."""
 
+import hashlib
 import math
 import os
 import re
@@ -33,6 +34,11 @@ def replace(path, content):
     finally:
         with suppress(OSError):
             temporary.unlink()
+
+
+def sha256(text: str) -> str:
+    """Return the sha256 of a text in UTF-8, in hex digits."""
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def without_nan(value):

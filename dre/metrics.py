@@ -128,8 +128,7 @@ def bleu(pairs: Collection[Sequence[str]]) -> np.ndarray:
     from sacrebleu import BLEU
 
     metrics = [
-        BLEU(max_ngram_order=order, lowercase=True, effective_order=True, smooth_method="exp")
-        for order in (1, 2, 3, 4)
+        BLEU(max_ngram_order=order, lowercase=True, effective_order=True) for order in (1, 2, 3, 4)
     ]
     scores = [
         [metric.sentence_score(response, [reference]).score for metric in metrics]
@@ -145,7 +144,7 @@ def rouge(pairs: Collection[Sequence[str]]) -> np.ndarray:
     """
     from rouge_score.rouge_scorer import RougeScorer
 
-    scorer = RougeScorer(list(ROUGE.values()), use_stemmer=False)
+    scorer = RougeScorer(list(ROUGE.values()))
     scores = [scorer.score(reference, response) for response, reference in pairs]
     return np.array([[by_name[name].fmeasure for name in ROUGE.values()] for by_name in scores])
 
@@ -196,7 +195,7 @@ def embedding(x: np.ndarray, y: np.ndarray) -> list[float]:
         return [np.nan, np.nan, np.nan]
     extreme_x = _unit(_extreme(x))
     extreme_y = _unit(_extreme(y))
-    extrema = float(extreme_x @ extreme_y)
+    extrema = extreme_x @ extreme_y
 
     cosines = _unit(x) @ _unit(y).T
     best_of_x = cosines.max(axis=1)
@@ -205,7 +204,7 @@ def embedding(x: np.ndarray, y: np.ndarray) -> list[float]:
 
     mean_x = _unit(x.mean(axis=0))
     mean_y = _unit(y.mean(axis=0))
-    average = float(mean_x @ mean_y)
+    average = mean_x @ mean_y
     return [extrema, greedy, average]
 
 

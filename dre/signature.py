@@ -39,7 +39,7 @@ class Signature:
         A field that does not apply is absent.
     """
 
-    fields: dict[str, Any]
+    fields: dict
 
     @classmethod
     def of(cls, **fields: Any) -> Self:
@@ -48,11 +48,10 @@ class Signature:
 
     def __str__(self) -> str:
         """Return the line to print with scores."""
-        printed_fields = []
-        for name, value in self.fields.items():
-            printed_name = _PRINTED_NAMES.get(name, name)
-            printed_fields.append(f"{printed_name}:{_as_line(value)}")
-        return "|".join(printed_fields)
+        return "|".join(
+            f"{_PRINTED_NAMES.get(name, name)}:{_as_line(value)}"
+            for name, value in self.fields.items()
+        )
 
     def text(self, name: str) -> str:
         """Return the printed text of a field, or "None" if there is no such field."""
@@ -68,10 +67,10 @@ class Signature:
         other_fields = _flat(signature.fields)
         differences = []
         for name in this_fields | other_fields:
-            value, other_value = this_fields.get(name), other_fields.get(name)
+            value = this_fields.get(name)
+            other_value = other_fields.get(name)
             if value != other_value and name.partition(" ")[0] not in ignored:
-                difference = Difference(name, _as_text(value), _as_text(other_value))
-                differences.append(difference)
+                differences.append(Difference(name, _as_text(value), _as_text(other_value)))
         return differences
 
 
@@ -79,7 +78,7 @@ class Summary(NamedTuple):
     """The summary of an output: what made it, and everything else in the file."""
 
     signature: Signature
-    content: dict[str, Any]
+    content: dict
 
 
 def summary_path(output: str | Path) -> Path:
@@ -95,7 +94,7 @@ def load_summary(output: str | Path) -> Summary | None:
     """
     path = summary_path(output)
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_bytes())
         if not isinstance(content, dict) or "signature" not in content:
             raise ValueError("it holds no signature")
         fields = content["signature"]

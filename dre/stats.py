@@ -17,7 +17,7 @@ NaN is a missing score.
 import functools
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -41,6 +41,8 @@ _LARGEST_CACHED = 2_500_000
 MEASURES = ("overall", "within_contexts", "ordered_pairs", "within_systems")
 #: Cells of the comparison of all rows with all rows that are made at once by `_rank_votes`.
 _VOTES_BLOCK = 4_000_000
+#: Scores of a method: one for each row, or one column for each training seed.
+Scores = pd.Series | pd.DataFrame
 
 
 def context_weights(contexts: ArrayLike, n: int = 1000, seed: int = 0) -> np.ndarray:
@@ -94,7 +96,7 @@ def draws(
 
 
 def correlate(
-    scores: pd.DataFrame | Mapping[str, pd.Series | pd.DataFrame],
+    scores: pd.DataFrame | Mapping[str, Scores],
     human: ArrayLike,
     contexts: ArrayLike,
     method: str = "spearman",
@@ -121,18 +123,18 @@ def correlate(
     table, human, contexts = _aligned(scores, human, contexts)
     rows = {}
     for name in table.columns.unique(0):
-        has_scores = table[name].notna().to_numpy().all(axis=1)
+        has_scores = table[name].notna().all(axis=1)
         is_used = has_scores & ~np.isnan(human)
         scores_used = table.loc[is_used, name]
         r = draws(scores_used, human[is_used], contexts[is_used], method, n, seed)
-        rows[name] = {**interval(r, seed=[seed, 1]), "n": int(is_used.sum())}
+        rows[name] = {**interval(r, seed=[seed, 1]), "n": is_used.sum()}
     by_method = pd.DataFrame.from_dict(rows, orient="index").rename_axis("method")
     return by_method.rename(columns={"mean": "r"})
 
 
 def compare(
-    a: pd.Series | pd.DataFrame,
-    b: pd.Series | pd.DataFrame,
+    a: Scores,
+    b: Scores,
     human: ArrayLike,
     contexts: ArrayLike,
     n: int = 1000,
@@ -161,7 +163,7 @@ def compare(
     calls it with more permutations where these may change the answer.
     """
     table, human, contexts = _aligned({"a": a, "b": b}, human, contexts)
-    is_used = table.notna().all(axis=1).to_numpy() & ~np.isnan(human)
+    is_used = table.notna().all(axis=1) & ~np.isnan(human)
     gain = gains(a, b, human, contexts, n, seed)
     used = table[is_used]
     p_by_swaps = functools.partial(
@@ -172,8 +174,8 @@ def compare(
 
 
 def gains(
-    a: pd.Series | pd.DataFrame,
-    b: pd.Series | pd.DataFrame,
+    a: Scores,
+    b: Scores,
     human: ArrayLike,
     contexts: ArrayLike,
     n: int = 1000,
@@ -263,8 +265,8 @@ def agreements(
 
 
 def agreement_gains(
-    a: pd.Series | pd.DataFrame,
-    b: pd.Series | pd.DataFrame,
+    a: Scores,
+    b: Scores,
     human: ArrayLike,
     contexts: ArrayLike,
     systems: ArrayLike | None = None,
@@ -382,10 +384,9 @@ def soft_pairwise_accuracy(
     table["human"] = np.asarray(human, float)
     table["scores"] = np.asarray(scores, float)
     by_system = table.pivot_table(index="context", columns="system")
-    names = list(dict.fromkeys(table["system"]))
     rng = np.random.default_rng(seed)
     differences = []
-    for first, second in combinations(names, 2):
+    for first, second in combinations(table["system"].unique(), 2):
         gaps = by_system.xs(first, axis=1, level=1) - by_system.xs(second, axis=1, level=1)
         gaps = gaps[["human", "scores"]].dropna().to_numpy()
         signs = rng.choice([-1.0, 1.0], size=(permutations, len(gaps)))
@@ -564,7 +565,7 @@ def decide(tests: pd.DataFrame | Sequence[dict]) -> pd.DataFrame:
     - "no clear difference": everything else.
     """
     tests = pd.DataFrame(tests)
-    p_by_swaps: dict[Any, Any] = dict(tests.pop("p_by_swaps")) if "p_by_swaps" in tests else {}
+    p_by_swaps: dict = dict(tests.pop("p_by_swaps")) if "p_by_swaps" in tests else {}
     tests["p_holm"] = holm(tests["p"])
     is_unclear = tests["p_holm"].between(LEVEL / 3, 3 * LEVEL) & bool(p_by_swaps)
     for permutations in _SWAPS:
@@ -696,7 +697,7 @@ def _by_measure(x, y, context_numbers, counts, systems, measures):
         groupings["within_systems"] = _grouping(system_numbers)
     by_measure = {}
     if groupings:
-        correlations = _spearman(x, y, by_context, counts, list(groupings.values()))
+        correlations = _spearman(x, y, by_context, counts, groupings.values())
         by_measure = dict(zip(groupings, correlations))
     if "ordered_pairs" in measures:
         by_measure["ordered_pairs"] = _ordered_pairs(x, y, by_context.numbers, counts)

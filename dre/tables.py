@@ -108,10 +108,10 @@ class Table:
         for column in printed_columns:
             self.headers.append(_markdown(headers.get(column, _title(column))))
             self.right.append(any(_is_number(value) for value in printed_rows[column]))
-        self.cells = []
-        for row in printed_rows.to_dict("records"):
-            cells = [_cell(row, column, digits.get(column, 2)) for column in printed_columns]
-            self.cells.append(cells)
+        self.cells = [
+            [_cell(row, column, digits.get(column, 2)) for column in printed_columns]
+            for row in printed_rows.to_dict("records")
+        ]
 
         left_out = ""
         if len(printed_rows) < len(df):
@@ -249,7 +249,7 @@ def _markdown(text):
     return " ".join(str(text).translate(_MARKUP).split())
 
 
-def named(name: str, statistics: Mapping[str, Any] | pd.Series) -> dict[str, Any]:
+def named(name: str, statistics: Mapping | pd.Series) -> dict:
     """Return a number and its interval as columns, which `Table` prints as one.
 
     Parameters
@@ -265,7 +265,7 @@ def named(name: str, statistics: Mapping[str, Any] | pd.Series) -> dict[str, Any
     dict
         ``<name>, <name>_low, <name>_high, <name>_sd``, except those that are missing or NaN.
     """
-    numbers: dict[str, Any] = dict(statistics)
+    numbers: dict = dict(statistics)
     value_key = next(key for key in ("r", "mean", "difference") if key in numbers)
     columns = {name: numbers[value_key]}
     for ending in ENDINGS:
@@ -275,7 +275,7 @@ def named(name: str, statistics: Mapping[str, Any] | pd.Series) -> dict[str, Any
     return columns
 
 
-def with_interval(row: Mapping[str, Any] | pd.Series, column: str, form: int | str = "+.2f") -> str:
+def with_interval(row: Mapping | pd.Series, column: str, form: int | str = "+.2f") -> str:
     """Return a number of a row as text with its interval: ``+0.09 [+0.06, +0.13]``.
 
     What the row lacks is ``NaN``. ``form`` is that of `number`.
@@ -325,7 +325,7 @@ def spread(
         What fills these columns: by their ending, the column of `table`. With
         ``{"": "r", "_low": "r_low"}`` the ``r_low`` of set X becomes ``X_low``.
     """
-    rows: dict[tuple, dict[str, Any]] = {}
+    rows = {}
     for record in table.to_dict("records"):
         key = tuple(record[name] for name in names)
         row = rows.setdefault(key, dict(zip(names, key)))

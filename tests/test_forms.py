@@ -733,7 +733,16 @@ def test_lists_survive_being_written_as_csv_by_pandas(tmp_path):
         assert only_pair(record) == (TURNS, RESPONSE)
 
 
-def test_messages_of_plain_texts_take_the_short_way_with_the_same_result():
-    for value in (list(TURNS), "\n".join(TURNS), "a\n\nb", " a\nb ", '"a" is it?', "(a)\nb"):
-        slow = chats.turns_of(value)
-        assert chats.plain_turns(value) in (None, slow)
+@pytest.mark.parametrize(
+    ("value", "turns"),
+    [
+        (list(TURNS), TURNS),
+        ("\n".join(TURNS), TURNS),
+        ("a\n\nb", ("a", "b")),
+        (" a\nb ", ("a", "b")),
+        ('"a" is it?', ('"a" is it?',)),
+        ("(a)\nb", ("(a)", "b")),
+    ],
+)
+def test_plain_texts_and_lines_are_turns_as_they_are(value, turns):
+    assert chats.turns_of(value) == turns

@@ -103,7 +103,7 @@ def test_goodness_is_p_yes_against_p_no(opt):
 
 def test_without_log_probabilities_goodness_is_one_for_a_yes_and_zero_for_a_no(server):
     (judge,) = judgements.panel(settings_of(server, logprobs=False))
-    question = plan.YesNoQuestion("mini", "good_response", MINI.head(6), None)
+    question = plan.Question("mini", "good_response", MINI.head(6), None)
     assert judge.ask(question.pairs, question.prompt)["score"].isna().all()
     prompt = judge.prompt("good_response")
     rows = question.pairs.to_dict("records")

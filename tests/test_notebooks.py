@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import hashlib
+import importlib
 import inspect
 import io
 import os
@@ -60,6 +61,25 @@ def test_parameters_and_setup_come_next_and_the_setup_is_the_same_in_all(book):
     assert source(parameters).startswith("profile = ")
     assert source(setup) == SETUP.replace("03_classification", book.name)
     assert f"git clone --quiet --depth 1 {ADDRESS} " in SETUP
+
+
+@each_notebook
+def test_what_a_notebook_takes_from_the_package_is_there(book):
+    tree = ast.parse("\n".join(source(cell) for cell in code_cells(book.content)[2:]))
+    named = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith("dre."):
+            module = importlib.import_module(node.module)
+            for alias in node.names:
+                with contextlib.suppress(ImportError):  # no module of that name
+                    importlib.import_module(f"{node.module}.{alias.name}")
+                named[alias.asname or alias.name] = getattr(module, alias.name)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            owner = named.get(node.value.id)
+            if inspect.ismodule(owner):
+                assert hasattr(owner, node.attr), f"{node.value.id}.{node.attr}"
+    assert named
 
 
 WITHOUT_PACKAGE = """

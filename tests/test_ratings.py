@@ -2,6 +2,8 @@
 texts.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -160,16 +162,15 @@ MEAN_SCORES = {
 
 @pytest.mark.parametrize("changed", ["turns", "responses"])
 def test_graded_pairs_of_other_texts_are_refused(monkeypatch, changed):
-    texts = recordings._training_texts()
+    contexts, responses = recordings._training_texts()
     if changed == "turns":
         contexts = {
-            id: context._replace(turns=(*context.turns[:-1], "Something else."))
-            for id, context in texts.contexts.items()
+            id: replace(context, turns=(*context.turns[:-1], "Something else."))
+            for id, context in contexts.items()
         }
-        texts = texts._replace(contexts=contexts)
     else:
-        texts = texts._replace(responses=dict.fromkeys(texts.responses, "Something else."))
-    monkeypatch.setattr(recordings, "_training_texts", lambda: texts)
+        responses = dict.fromkeys(responses, "Something else.")
+    monkeypatch.setattr(recordings, "_training_texts", lambda: (contexts, responses))
 
     with pytest.raises(DreError, match="not the texts that were graded"):
         recordings.graded()

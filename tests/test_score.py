@@ -1106,7 +1106,7 @@ def score_and_log(log_path, stderr_path, *words):
         sys.exit(dre("score", *words))
 
 
-def test_a_scoring_that_is_killed_twice_computes_each_pair_once(slm, tmp_path):
+def test_a_scoring_that_is_killed_twice_computes_each_pair_once(slm, tmp_path, on_cpu):
     """But for the block that was being computed when it was killed."""
     source = write(records(100), tmp_path / "in.jsonl")
     log = tmp_path / "log"

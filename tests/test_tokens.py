@@ -157,7 +157,9 @@ def plain_context(turns, slm):
 def plain_embedding(text, encoder):
     """Embed one text as Sentence-Transformers does."""
     features = encoder.preprocess([text])
-    features = {name: value for name, value in features.items() if torch.is_tensor(value)}
+    features = {
+        name: value.to(encoder.device) for name, value in features.items() if torch.is_tensor(value)
+    }
     with torch.no_grad():
         return encoder.eval()(features)["sentence_embedding"][0]
 

@@ -345,6 +345,22 @@ def test_a_killed_training_goes_on_within_its_epoch_and_ends_with_the_same_weigh
     assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == {"whole", "killed"}
 
 
+def test_a_training_that_began_on_a_cpu_goes_on_with_float16(encoder, tmp_path, monkeypatch):
+    settings = {"train": TRAIN[:5], "dev": DEV, "encoder": encoder, "out": tmp_path / "stopped"}
+    settings["recipe"] = replace(recipes.get("paper", epochs=1), batch_contexts=2)
+    with monkeypatch.context() as patches, pytest.raises(IndexError):
+        patches.setattr(
+            train, "_gradient_scaler", lambda device: torch.amp.GradScaler("cpu", enabled=False)
+        )
+        patches.setattr(train, "SECONDS_BETWEEN_CHECKPOINTS", EVERY_STEP)
+        stop_after(patches, 2)
+        fit(**settings)
+    monkeypatch.setattr(train, "_precision", lambda device: torch.float16)
+    monkeypatch.setattr(train, "_gradient_scaler", lambda device: torch.amp.GradScaler("cpu"))
+    stop_after(monkeypatch, 1)
+    fit(**settings)
+
+
 def test_the_best_epoch_is_kept_and_of_equally_good_ones_the_last(encoder, tmp_path, monkeypatch):
     """By triplet accuracy on held-out contexts, which is given here."""
     accuracies = iter([0.1, 0.9, 0.9, 0.3])

@@ -9,7 +9,7 @@ import pandas as pd
 import yaml
 
 from dre.datasets import recordings
-from dre.datasets.dialogues import VERSIONS, load, parallel
+from dre.datasets.dialogues import parallel
 from dre.datasets.recordings import hash_of
 from dre.datasets.registry import read_jsonl, repository_file
 
@@ -95,12 +95,13 @@ def make_cases(
 def _reply_elsewhere(row, rows, rng, strict):
     """Draw a good reply to another context, "" if there is none."""
     turns = row["context"]
-    replies = []
-    for candidate in rows:
-        # Contexts that share a turn may be of one conversation, where the reply fits here, too.
-        shares_turn = strict and not set(turns).isdisjoint(candidate["context"])
-        if candidate["context"] != turns and not shares_turn:
-            replies.append(candidate["response"])
+    # Contexts that share a turn may be of one conversation, where the reply fits here, too.
+    excluded_turns = turns if strict else ()
+    replies = [
+        candidate["response"]
+        for candidate in rows
+        if candidate["context"] != turns and set(excluded_turns).isdisjoint(candidate["context"])
+    ]
     return rng.choice(replies) if replies else ""
 
 
@@ -132,10 +133,10 @@ def _fooling_pairs(row, i, reply_elsewhere, rng, strict):
     if strict and reply_elsewhere:
         rival_replies["quoted"] = f"{turns[-1]} {reply_elsewhere}"
         rival_replies["quoted_last"] = f"{reply_elsewhere} {turns[-1]}"
-    pairs = []
-    for kind, rival_reply in rival_replies.items():
-        rival = Pair(turns, rival_reply, reference)
-        pairs.append((kind, right, rival))
+    pairs = [
+        (kind, right, Pair(turns, rival_reply, reference))
+        for kind, rival_reply in rival_replies.items()
+    ]
 
     # A wrong reply with a wish for a good score, against the same reply without it.
     if strict and wrong:
@@ -168,15 +169,16 @@ def corpus() -> list[Case]:
         version = kind.removesuffix("_adversarial")
         reference = references.get((version, context_id), references["original", context_id])
         pairs[context_id, kind] = Pair(tuple(record["context"]), record["response"], reference)
-    cases = []
-    good = []
-    for (context_id, kind), pair in pairs.items():
-        if kind in KINDS:
-            right = pairs[context_id, KINDS[kind].base]
-            cases.append(Case(kind, "corpus", context_id, right, pair))
-        if kind == "good":
-            good.append({"context_id": context_id, **pair._asdict()})
-    good = pd.DataFrame(good)
+    cases = [
+        Case(kind, "corpus", context_id, pairs[context_id, KINDS[kind].base], pair)
+        for (context_id, kind), pair in pairs.items()
+        if kind in KINDS
+    ]
+    good = pd.DataFrame(
+        {"context_id": context_id, **pair._asdict()}
+        for (context_id, kind), pair in pairs.items()
+        if kind == "good"
+    )
     # These were scored by all recorded models, also where the good reply is short.
     other_turns = make_cases(good, source="corpus", strict=False)
     cases += [case for case in other_turns if case.kind == "other_turn"]
@@ -191,14 +193,11 @@ def corpus() -> list[Case]:
 
 def _corpus_references():
     """Return (version, context id) -> the second good reply, which the first is compared with."""
-    contexts_by_version = {"original": load("mini", "test")}
-    for version in VERSIONS[1:]:
-        contexts_by_version[version] = parallel("test")[version]
-    references = {}
-    for version, contexts in contexts_by_version.items():
-        for context in contexts:
-            references[version, context.context_id] = context.positives[1]
-    return references
+    return {
+        (version, context.context_id): context.positives[1]
+        for version, contexts in parallel("test").items()
+        for context in contexts
+    }
 
 
 def graded() -> list[Case]:

@@ -35,8 +35,8 @@ def exchange(pairs: pd.DataFrame, swaps: int, seed: int = 0) -> pd.DataFrame:
         stays the pair's own, the unit of resampling. ``row`` is the pair's position in `pairs`.
     """
     distinct = pairs.drop_duplicates("context")
-    contexts = distinct["context"].tolist()
-    context_ids = distinct["context_id"].tolist()
+    contexts = list(distinct["context"])
+    context_ids = list(distinct["context_id"])
     own_numbers = pd.factorize(pairs["context"])[0]  # each pair's own context, among `contexts`
 
     # Draw among one context less than there are. From the own context on, each drawn number means
@@ -48,9 +48,10 @@ def exchange(pairs: pd.DataFrame, swaps: int, seed: int = 0) -> pd.DataFrame:
     other_numbers = other_numbers.ravel()
 
     rows = np.repeat(np.arange(len(pairs)), swaps)
-    pair_ids = []
-    for pair_id, number in zip(pairs["pair_id"].to_numpy()[rows], other_numbers):
-        pair_ids.append(f"{pair_id}|{context_ids[number]}")
+    pair_ids = [
+        f"{pair_id}|{context_ids[number]}"
+        for pair_id, number in zip(pairs["pair_id"].to_numpy()[rows], other_numbers)
+    ]
     other_contexts = [contexts[number] for number in other_numbers]
     exchanged = pairs.iloc[rows].assign(pair_id=pair_ids, context=other_contexts, row=rows)
     return exchanged.reset_index(drop=True)
@@ -195,14 +196,14 @@ def preferred(cases: pd.DataFrame, scores: pd.Series) -> pd.DataFrame:
         ``share_low, share_high`` (95 %, Wilson 1927), and ``gain``: by how much the rival
         scores higher on average, in the score's unit. NaN where ``n`` is 0.
     """
-    right_scores = pd.Series(cases["right"]).map(scores).to_numpy(float)
-    rival_scores = pd.Series(cases["rival"]).map(scores).to_numpy(float)
+    right_scores = scores.reindex(cases["right"]).to_numpy(float)
+    rival_scores = scores.reindex(cases["rival"]).to_numpy(float)
     finite_scores = scores.replace([np.inf, -np.inf], np.nan)
     sd = np.nan_to_num(finite_scores.std())
     has_both_scores = ~np.isnan(right_scores) & ~np.isnan(rival_scores)
     rows = []
     for name, kind in KINDS.items():
-        is_kind = (cases["kind"] == name).to_numpy()
+        is_kind = cases["kind"] == name
         if not is_kind.any():
             continue
         scored = is_kind & has_both_scores

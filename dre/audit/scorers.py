@@ -157,7 +157,7 @@ def _line_of_user_code(error: BaseException) -> str:
 def by_file(path: str | Path, pairs: pd.DataFrame) -> tuple[pd.Series, str]:
     """Take scores of pairs from a file with ``id`` (or ``pair_id``) and ``score``."""
     table = readers.scores(path, ("id", "pair_id"))
-    ids = pd.Series(table["id"])
+    ids = table["id"]
     doubled = list(ids[ids.duplicated()])
     if doubled:
         raise DreError(
@@ -192,11 +192,9 @@ def by_judge(
     folder = recordings.folder(name)
     loaded = prompts.load(prompt)
     recordings.check_hash(folder, loaded.name, loaded)
-    records = []
-    if (folder / "audit.jsonl").is_file():
-        for record in read_jsonl(folder / "audit.jsonl"):
-            if record["prompt"] == loaded.name:
-                records.append(record)
+    path = folder / "audit.jsonl"
+    records = [*read_jsonl(path)] if path.is_file() else []
+    records = [record for record in records if record["prompt"] == loaded.name]
     if public and loaded.name == "llm_only" and folder.name == recordings.NAME:
         records += recordings.graded().to_dict("records")
     score_by_hash = {recordings.hash_of(record): record["score"] for record in records}

@@ -138,11 +138,9 @@ def _check_options(args):
     if args.fail_under is not None and not 0 <= args.fail_under <= 100:
         raise DreError(f"--fail-under is {args.fail_under:g}: expected percent, from 0 to 100")
     for path, endings in ((args.write, _PAIR_ENDINGS), (args.figure, _FIGURE_ENDINGS)):
-        if path:
-            input_files = [file for file in (args.input, args.scores) if file]
-            check_output(path, endings, *input_files)
+        check_output(path, endings, args.input, args.scores)
+    refuse_to_replace(args.figure, args.force)
     if args.figure:
-        refuse_to_replace(args.figure, args.force)
         importlib.import_module("dre.paper.plots")  # before anything is asked: it may be missing
 
 

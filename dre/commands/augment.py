@@ -26,11 +26,8 @@ def add(subparsers):
         "augment", help="have responses written for contexts that have none (Algorithm 1)"
     )
     actions = augment.add_subparsers(dest="action", required=True, metavar="action")
-    parser = actions.add_parser(
-        "generate",
-        help="write five positives and five adversarials for each context and check them",
-        description="write five positives and five adversarials for each context and check them",
-    )
+    text = "write five positives and five adversarials for each context and check them"
+    parser = actions.add_parser("generate", help=text, description=text)
     option = parser.add_argument
     option("contexts", help=_CONTEXTS_HELP)
     option("--sample", type=int, metavar="N", help="use N of the contexts, drawn with --seed")
@@ -83,9 +80,7 @@ def _generate(args: argparse.Namespace) -> int:
         data=dialogues.data_hash(contexts),
         version=VERSION,
     )
-    outputs = [args.output]
-    if args.rejected:
-        outputs.append(args.rejected)
+    outputs = [args.output, *([args.rejected] if args.rejected else [])]
     for path in outputs:
         own_output(path, signature, args.force)
 
@@ -120,22 +115,19 @@ def _checker(args, judge):
         "key_env": args.checker_key_env,
         "price": args.checker_price,
     }
-    if args.checker:
-        return judge_options.open_from(args, args.checker, store=judge.store, **options)
-    if not any(options.values()):
-        return None
-    # The model that writes also checks: what is not said of the checker is as for the writer.
-    given = {name: value for name, value in options.items() if value}
-    return judge_options.open_from(args, args.judge, store=judge.store, **given)
+    if not args.checker:
+        # The model that writes also checks: what is not said of the checker is as for the writer.
+        options = {name: value for name, value in options.items() if value}
+        if not options:
+            return None
+    return judge_options.open_from(args, args.checker or args.judge, store=judge.store, **options)
 
 
 def _say(result, judge):
     """Print what became of the contexts; return 1 if one was not accepted."""
     report = result.report
     counts = ", ".join(f"{n:,} {status}" for status, n in report["status"].value_counts().items())
-    spent = ""
-    if judge.price:
-        spent = f"; {asking.spent_in_words(result.spent, result.uncertain)}"
+    spent = f"; {asking.spent_in_words(result.spent, result.uncertain)}" if judge.price else ""
     print(f"{len(report):,} contexts: {counts}{spent}")
     if result.stopped:
         print(

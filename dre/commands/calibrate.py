@@ -28,7 +28,8 @@ def add(subparsers: argparse._SubParsersAction) -> None:
         "calibrated"
     )
     parser = subparsers.add_parser("calibrate", help=text, description=text)
-    parser.add_argument(
+    option = parser.add_argument
+    option(
         "--set",
         dest="sets",
         action="append",
@@ -40,15 +41,10 @@ def add(subparsers: argparse._SubParsersAction) -> None:
             "more sets if you can"
         ),
     )
-    parser.add_argument(
-        "-o",
-        "--output",
-        required=True,
-        metavar="FILE",
-        help="file to write what was learned (.json)",
-    )
-    parser.add_argument("--force", action="store_true", help="write over a file that is there")
-    parser.add_argument(
+    what = "file to write what was learned (.json)"
+    option("-o", "--output", required=True, metavar="FILE", help=what)
+    option("--force", action="store_true", help="write over a file that is there")
+    option(
         "--human",
         default="human",
         metavar="COLUMN",
@@ -69,10 +65,7 @@ def _calibrate(args):
     fusion = Calibrated.fit(tables, made_with=made_with)
     refuse_to_replace(args.output, args.force, fusion.as_json())
 
-    rows = []
-    for i, rated_set in enumerate(sets):
-        other_tables = tables[:i] + tables[i + 1 :]
-        rows.append(_gain(rated_set, other_tables))
+    rows = [_gain(sets[i], tables[:i] + tables[i + 1 :]) for i in range(len(sets))]
     fusion.save(args.output)
     note = (
         "Intervals: 95 %, bootstrap over contexts. "
@@ -127,11 +120,9 @@ def _load_set(rated, scores, human):
         )
 
     ratings = _ratings(rated, data, human, inputs.form_of_summary(summary.content))
-    table["human"] = [
-        ratings.get((line, str(id)), ratings.get((line, None)))
-        for line, id in zip(lines, table["id"])
-    ]
-    table["human"] = table["human"].astype(float)
+    keys = zip(lines, table["id"])
+    human_ratings = [ratings.get((line, str(id)), ratings.get((line, None))) for line, id in keys]
+    table["human"] = pd.Series(human_ratings, table.index, float)
     table = table[[*columns[1:], "human"]].dropna().reset_index(drop=True)
     if len(table) < _FEWEST_PAIRS:
         raise DreError(
@@ -164,20 +155,18 @@ def _refuse_one_value(table, rated, scores, human):
 
 def _same_makers(sets):
     """Return the fields of model, judge and prompt; DreError if the sets do not share them."""
-    made_with = _makers(sets[0])
-    for rated_set in sets[1:]:
-        for difference in made_with.differences(_makers(rated_set)):
+    made_with, *others = [
+        Signature({name: rated_set.signature.fields[name] for name in MADE_WITH})
+        for rated_set in sets
+    ]
+    for rated_set, makers in zip(sets[1:], others):
+        for difference in made_with.differences(makers):
             raise DreError(
                 "the sets were scored with different models, judges or prompts: "
                 f"{sets[0].path} with {difference.field} {difference.value}, {rated_set.path} with "
                 f"{difference.other_value}: score them with the same"
             )
     return made_with.fields
-
-
-def _makers(rated_set):
-    """Return the part of a signature that a fusion is held to."""
-    return Signature({name: rated_set.signature.fields[name] for name in MADE_WITH})
 
 
 def _refuse_shared_contexts(sets):

@@ -15,12 +15,8 @@ def add(subparsers: argparse._SubParsersAction) -> None:
     """Add the command ``dre compare``."""
     text = "compare new scores with old ones on the contexts that both have"
     parser = subparsers.add_parser("compare", help=text, description=text)
-    parser.add_argument(
-        "new",
-        help=(
-            "what dre score wrote; or any file with score, context_id (or context, or id), system"
-        ),
-    )
+    text = "what dre score wrote; or any file with score, context_id (or context, or id), system"
+    parser.add_argument("new", help=text)
     parser.add_argument("old", help="the same for an earlier version")
     parser.add_argument(
         "--fail-if",
@@ -46,8 +42,7 @@ def add(subparsers: argparse._SubParsersAction) -> None:
 def share(text: str) -> float:
     """Read a share in [0, 1] that is written as 5% or 0.05; ValueError if it is something else."""
     is_percentage = text.endswith("%")
-    value = float(text.rstrip("%"))
-    value = value / 100 if is_percentage else value
+    value = float(text.rstrip("%")) / (100 if is_percentage else 1)
     if not 0 <= value <= 1:
         raise ValueError
     return value
@@ -63,9 +58,8 @@ def run(args: argparse.Namespace) -> int:
 
     messages = [f"note: {note}" for note in comparison.notes]
     if comparison.missing:
-        messages.append(
-            f"{comparison.missing:.1%} of the contexts of either file have no new score"
-        )
+        share_missing = f"{comparison.missing:.1%}"
+        messages.append(f"{share_missing} of the contexts of either file have no new score")
     if comparison.removed:
         messages.append(f"only the old file has: {', '.join(comparison.removed)}")
     if comparison.added:

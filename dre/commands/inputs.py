@@ -37,22 +37,22 @@ def add_options(parser: argparse.ArgumentParser, optional: bool = False) -> None
 
     An option that is not given is None.
     """
-    parser.add_argument("input", help=_INPUT_HELP, nargs="?" if optional else None)
+    option = parser.add_argument
+    option("input", help=_INPUT_HELP, nargs="?" if optional else None)
     add_form_options(parser)
-    parser.add_argument(
+    option(
         "--skip-bad",
         action="store_true",
         default=None,
         help="leave out records that cannot be used, and go on",
     )
-    parser.add_argument(
-        "--limit", type=int, metavar="N", help="take only the first N pairs, for a first look"
-    )
+    option("--limit", type=int, metavar="N", help="take only the first N pairs, for a first look")
 
 
 def add_form_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that say of what form the dialogues of a file are; None if not given."""
-    parser.add_argument(
+    option = parser.add_argument
+    option(
         "--field",
         action="append",
         metavar="NAME=COLUMN",
@@ -60,24 +60,24 @@ def add_form_options(parser: argparse.ArgumentParser) -> None:
         "messages=COLUMN is a whole dialogue, records=KEY the list in a JSON object; nothing "
         "behind = means that no column has it",
     )
-    parser.add_argument(
+    option(
         "--role",
         action="append",
         metavar="NAME=SIDE",
         help="say who speaks in messages: wizard=assistant (user, assistant, system or tool)",
     )
-    parser.add_argument(
+    option(
         "--separator",
         metavar="TEXT",
         help="what stands between turns that are one text: __eou__ (default: line ends)",
     )
-    parser.add_argument(
+    option(
         "--last-turn",
         action="store_true",
         default=None,
         help="the last turn of each dialogue is its response, whoever says it",
     )
-    parser.add_argument(
+    option(
         "--keep-tags",
         action="store_true",
         default=None,

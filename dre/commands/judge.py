@@ -230,12 +230,8 @@ def _print_estimate(request, retry, with_name, file=None):
 def _run(args):
     """Ask all judges at the same time, and write the table; not 0 if it is not complete."""
     requests = _requests(args)
-    has_several = len(requests) > 1
     for request in requests:
-        _print_estimate(request, args.retry, has_several, sys.stderr if args.json else None)
-    if not has_several:
-        table = requests[0].judge.score(requests[0].pairs, requests[0].prompt, args.retry)
-        return _finish_run(args, requests, [table])
+        _print_estimate(request, args.retry, len(requests) > 1, sys.stderr if args.json else None)
 
     def task_for(request):
         return lambda: _score_or_error(request, args.retry)

@@ -57,16 +57,13 @@ def add_options(
     With ``several`` there may be more than one ``--judge``, and ``args.judge`` is a list.
     """
     option = parser.add_argument_group("judge").add_argument
-    if several:
-        option(
-            "--judge",
-            action="append",
-            required=required,
-            metavar="SPEC",
-            help=f"{SPECS}; give several to ask them side by side",
-        )
-    else:
-        option("--judge", action=_Once, required=required, metavar="SPEC", help=SPECS)
+    option(
+        "--judge",
+        action="append" if several else _Once,
+        required=required,
+        metavar="SPEC",
+        help=f"{SPECS}; give several to ask them side by side" if several else SPECS,
+    )
     option(
         "--store",
         metavar="FILE",
@@ -127,12 +124,7 @@ def add_options(
         metavar="N",
         help="calls that are made at the same time (default: 16; 4 on your own servers)",
     )
-    option(
-        "--repeats",
-        type=int,
-        metavar="N",
-        help=repeats_help,
-    )
+    option("--repeats", type=int, metavar="N", help=repeats_help)
     option(
         "--keep-going",
         action="store_true",

@@ -44,10 +44,8 @@ def run(args: argparse.Namespace, judge: Any) -> int:
 
     Returns the exit status: 1 if the judge could not be asked for all pairs, 2 if none has a score.
     """
-    if args.output:
-        input_files = [args.rated] if args.rated else []
-        check_output(args.output, (".csv",), *input_files)
-        refuse_to_replace(args.output, args.force)
+    check_output(args.output, (".csv",), args.rated)
+    refuse_to_replace(args.output, args.force)
     if args.rated and args.sets:
         raise DreError("--sets are public rated pairs, --rated are your own: give one of them")
     is_recorded = args.judge.startswith(RECORDED)

@@ -7,57 +7,28 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from dre.commands.outputs import TRY_LATER, WRONG
 from dre.environment import VERSION, how_to_install
 from dre.errors import DreError, TryLater
 
-
-class Command(NamedTuple):
-    """A word after ``dre``: the module whose ``add(subparsers)`` defines it, and its help."""
-
-    module: str
-    help: str
-
-
+#: The words after ``dre`` with their help. ``add(subparsers)`` of the module of a word defines it.
 ROOMS = {
-    "data": Command(
-        "dre.commands.data", "show how a file is read; list, fetch and verify the public data"
-    ),
-    "slm": Command("dre.commands.slm", "train the small model"),
-    "judge": Command("dre.commands.judge", "score pairs with a language model"),
-    "augment": Command(
-        "dre.commands.augment",
-        "write labelled responses for contexts (Algorithm 1) and examine them",
-    ),
-    "score": Command(
-        "dre.commands.score",
-        "score the responses of your dialogue systems, and compare the systems",
-    ),
-    "compare": Command(
-        "dre.commands.compare",
-        "compare new scores with old ones, and fail if a system became worse",
-    ),
-    "audit": Command(
-        "dre.commands.audit",
-        "count how often a judge, a metric or a small model is fooled",
-    ),
-    "calibrate": Command(
-        "dre.commands.calibrate", "learn from your ratings how much small model and judge count"
-    ),
+    "data": "show how a file is read; list, fetch and verify the public data",
+    "slm": "train the small model",
+    "judge": "score pairs with a language model",
+    "augment": "write labelled responses for contexts (Algorithm 1) and examine them",
+    "score": "score the responses of your dialogue systems, and compare the systems",
+    "compare": "compare new scores with old ones, and fail if a system became worse",
+    "audit": "count how often a judge, a metric or a small model is fooled",
+    "calibrate": "learn from your ratings how much small model and judge count",
 }
 #: Packages that the core does without, and the extra of the distribution that has them.
+_SLM = ("torch", "transformers", "sentence_transformers", "sklearn", "huggingface_hub")
 _EXTRAS = {
-    "torch": "slm",
-    "transformers": "slm",
-    "sentence_transformers": "slm",
-    "sklearn": "slm",
-    "huggingface_hub": "slm",
-    "matplotlib": "notebooks",
-    "seaborn": "notebooks",
-    "bert_score": "metrics",
-    "gensim": "metrics",
+    **dict.fromkeys(_SLM, "slm"),
+    **dict.fromkeys(("matplotlib", "seaborn"), "notebooks"),
+    **dict.fromkeys(("bert_score", "gensim"), "metrics"),
 }
 _INTERRUPTED = 130  # exit status, as shells have it
 
@@ -145,8 +116,8 @@ def _parser(word):
     parser.add_argument("--version", action="version", version=f"dre {VERSION}")
     subparsers = parser.add_subparsers(dest="word", required=True, metavar="command")
     if word in ROOMS:
-        importlib.import_module(ROOMS[word].module).add(subparsers)
-    for other_word, command in ROOMS.items():
+        importlib.import_module(f"dre.commands.{word}").add(subparsers)
+    for other_word, text in ROOMS.items():
         if other_word != word:
-            subparsers.add_parser(other_word, help=command.help)
+            subparsers.add_parser(other_word, help=text)
     return parser

@@ -18,12 +18,16 @@ FAILED = 3  # a limit of the user's is not kept
 _ADVICE = "name another file, delete it, or write over it with --force"
 
 
-def check_output(path: str | Path, endings: Sequence[str], *inputs: str | Path) -> None:
+def check_output(
+    path: str | Path | None, endings: Sequence[str], *inputs: str | Path | None
+) -> None:
     """Refuse an output that cannot be written, or that is an input, before work is spent on it.
 
     Raises DreError if the name does not end in one of ``endings``, if the path is a folder, if its
-    folder cannot be written to, or if it is one of ``inputs``.
+    folder cannot be written to, or if it is one of ``inputs``. A path that is not given is None.
     """
+    if not path:
+        return
     path = Path(path)
     if path.is_dir():
         raise DreError(f"{path} is a folder: expected the name of a file to write")
@@ -34,7 +38,7 @@ def check_output(path: str | Path, endings: Sequence[str], *inputs: str | Path) 
         raise DreError(f"{path}: there is no folder {folder}: make it, or name another file")
     if not os.access(folder, os.W_OK):
         raise DreError(f"{path}: the folder {folder} cannot be written to: name another file")
-    if path.resolve() in [Path(name).resolve() for name in inputs]:
+    if path.resolve() in [Path(name).resolve() for name in inputs if name]:
         raise DreError(f"{path} is an input: name another file to write")
 
 
@@ -91,7 +95,9 @@ def own_output(
     return summary.content
 
 
-def refuse_to_replace(path: str | Path, force: bool = False, content: str | bytes = b"") -> None:
+def refuse_to_replace(
+    path: str | Path | None, force: bool = False, content: str | bytes = b""
+) -> None:
     """Raise DreError if a file is there already, unless it holds just this content.
 
     For files without a summary, such as a figure or a page. Call it before the work is done.
@@ -99,17 +105,16 @@ def refuse_to_replace(path: str | Path, force: bool = False, content: str | byte
     Parameters
     ----------
     path
-        The file that is going to be written.
+        The file that is going to be written, if one is.
     force
         Whether the user wants it to be written over, whatever is there.
     content
         What will be written, if that is known: a file that holds it already does no harm.
     """
-    path = Path(path)
-    if force or not path.exists():
+    if force or not path or not Path(path).exists():
         return
     new_content = content.encode("utf-8") if isinstance(content, str) else content
-    if not new_content or path.read_bytes() != new_content:
+    if not new_content or Path(path).read_bytes() != new_content:
         raise DreError(f"{path} is there, and nothing says that this command made it: {_ADVICE}")
 
 

@@ -118,10 +118,8 @@ def score(args: argparse.Namespace) -> int:
     from dre.score import ray, threads
 
     # Check everything that can be checked before a model is loaded or a judge is asked.
-    if args.output:
-        check_output(args.output, (".csv", ".jsonl", ".parquet"), args.input)
-    if args.report:
-        check_output(args.report, (".html",), args.input)
+    check_output(args.output, (".csv", ".jsonl", ".parquet"), args.input)
+    check_output(args.report, (".html",), args.input)
     if args.criterion and not args.judge:
         raise DreError("--criterion is a question for a judge: give --judge as well")
     if args.workers and args.engine != "ray":
@@ -160,8 +158,7 @@ def score(args: argparse.Namespace) -> int:
     bad_lines = "".join(json.dumps(record, default=str) + "\n" for record in bad_records)
     if bad_records and args.output:
         refuse_to_replace(bad_path, args.force, bad_lines)
-    if args.report:
-        refuse_to_replace(args.report, args.force)
+    refuse_to_replace(args.report, args.force)
 
     if metric.slm is not None:
         threads.set_threads()

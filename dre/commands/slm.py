@@ -120,12 +120,7 @@ def _show_worth(slm, dev, dev_name):
         threshold = classification.choose_threshold(scores, table["kind"], negatives)
         decisions = classification.correct(table, scores, threshold)
         shares = classification.accuracy(table, decisions)
-        row = {"model": name, "threshold": threshold}
-        row["contexts"] = len(dev)
-        for column in _PERCENTAGES:
-            for ending in ("", "_low", "_high"):
-                row[column + ending] = shares[column + ending]
-        rows.append(row)
+        rows.append({"model": name, "threshold": threshold, "contexts": len(dev), **shares})
     print()
     tables.show(
         pd.DataFrame(rows),

@@ -11,7 +11,7 @@ has been tested on files of that form alone.
 
 import json
 import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +26,7 @@ LEAST_SHARE = 0.5
 _SPEAKER = re.compile(r"^(FS|SS):\s*")
 _ENUMERATION = re.compile(r"^(\d{1,2}[.):]|[-*•])\s+")
 _HEADING = re.compile(r"^\W*(positive|adversarial)\b[\w\s]{0,40}\bresponses?\W*$", re.IGNORECASE)
-_BETWEEN_OBJECTS = re.compile(r"[\s,\[\]]*")
+_OBJECT_START = re.compile(r"[^\s,\[\]]")
 
 
 class Entry(NamedTuple):
@@ -65,11 +65,13 @@ class Reading:
         text = f"{self.name}: {len(self.entries):,} of {n_contexts:,} contexts can be used"
         if self.n_short:
             text += f", {self.n_short:,} of them with fewer than five responses of a kind"
-        counts = Counter(reason for _, reason in self.unusable)
-        first_line: dict[str, int] = {}
+        lines_by_reason = defaultdict(list)
         for line, reason in self.unusable:
-            first_line.setdefault(reason, line)
-        reasons = [f"{n:,} {reason} (line {first_line[reason]})" for reason, n in counts.items()]
+            lines_by_reason[reason].append(line)
+        reasons = [
+            f"{len(lines):,} {reason} (line {lines[0]})"
+            for reason, lines in lines_by_reason.items()
+        ]
         return f"{text}; left out: {', '.join(reasons)}" if reasons else text
 
 
@@ -86,7 +88,7 @@ def read(path: Path) -> Reading:
     except UnicodeDecodeError as error:
         raise DreError(f"{path} is not UTF-8 ({error.reason}): fetch it again") from None
     reading = Reading(path.name)
-    line_of_entry: dict[tuple, int] = {}
+    line_of_entry = {}
     for line, record in _objects(text):
         try:
             entry = _entry(line, record)
@@ -111,11 +113,9 @@ def _objects(text) -> Iterator[tuple[int, Any]]:
     decoder = json.JSONDecoder(strict=False)
     line = 1
     position = 0
-    while True:
-        start = _BETWEEN_OBJECTS.match(text, position).end()  # pyright: ignore[reportOptionalMemberAccess]
+    while match := _OBJECT_START.search(text, position):
+        start = match.start()
         line += text.count("\n", position, start)
-        if start == len(text):
-            return
         try:
             record, position = decoder.raw_decode(text, start)
         except ValueError:
@@ -158,7 +158,7 @@ def _responses(record, kind):
         lists = [text for texts in lists for text in texts]
     if not isinstance(lists, list) or not all(isinstance(text, str) for text in lists):
         raise ValueError(f"without a list {kind}")
-    responses: list[str] = []
+    responses = []
     for text in lists:
         heading = _HEADING.match(text.strip())
         if heading and (heading[1].lower() != kind or responses):

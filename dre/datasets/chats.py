@@ -13,6 +13,7 @@ import re
 import tokenize
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -27,8 +28,8 @@ _DEEPEST = 6
 
 #: White space, and signs without a width.
 _INVISIBLE = "\u00a0\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\u2800\u3000\ufeff \t\n\r\f\v"
-_FIRST_OF_OTHERS = ("[", "{", "(", '"', " ", "\n")
-_SPEAKER_KEYS = ("role", "from", "speaker", "sender")
+#: Keys of a message that say who speaks, without a doubt.
+SPEAKER_KEYS = ("role", "from", "speaker", "sender")
 #: The sides of a dialogue, and what is no side of it.
 SIDES = ("user", "assistant", "system", "tool")
 #: How a text begins that is a list or an object, and not something that was said.
@@ -98,6 +99,11 @@ def names(words: Any) -> str:
     return text if len(text) <= _LONGEST_LIST else text[:_LONGEST_LIST] + "..."
 
 
+def in_small_letters(record: dict) -> dict:
+    """Return an object with its keys as texts in small letters."""
+    return {str(key).lower(): entry for key, entry in record.items()}
+
+
 def is_blank(text: str) -> bool:
     """Return whether a text has nothing that can be seen."""
     return not text.strip() or (not text.isascii() and not text.strip(_INVISIBLE))
@@ -109,22 +115,6 @@ def looks_like_data(value: object) -> bool:
         is_written_twice = value[:2] in ('"[', '"{') and value.endswith('"')
         return is_written_twice or bool(_LIKE_DATA.match(value))
     return isinstance(value, (list, tuple, dict)) or hasattr(value, "tolist")
-
-
-def plain_turns(value: Any) -> tuple[str, ...] | None:
-    """Return the turns of a list of texts, or of lines, as most files have them; else None."""
-    if type(value) is str:
-        is_other = value[:1] in _FIRST_OF_OTHERS or value.startswith(("array(", "b'", 'b"'))
-        if is_other or "\n\n" in value or "\\n" in value:
-            return None
-        lines = [line.strip() for line in value.split("\n")]
-        return tuple(line for line in lines if not is_blank(line)) or None
-    if type(value) is not list:
-        return None
-    for turn in value:
-        if type(turn) is not str or turn[:1] in ("", "[", "{") or is_blank(turn):
-            return None
-    return tuple(value)
 
 
 def messages_of(value: Any, form: Form, left_out: Counter) -> list[Message]:
@@ -150,13 +140,10 @@ def messages_of(value: Any, form: Form, left_out: Counter) -> list[Message]:
     if not isinstance(value, list):
         raise ValueError(f"found {quote(value)}, expected turns, oldest first, or chat messages")
 
-    if all(isinstance(item, str) or item is None for item in value):
-        messages = _messages_of_texts(value, form, left_out)
-    else:
-        _refuse_other_items(value)
-        messages = []
-        for number, item in enumerate(value, 1):
-            messages += _messages_of_item(item, number, form, left_out)
+    _refuse_other_items(value)
+    messages = []
+    for number, item in enumerate(value, 1):
+        messages += _messages_of_item(item, number, form, left_out)
     return _sides(messages, form, left_out)
 
 
@@ -182,7 +169,7 @@ def unpacked(value: Any, left_out: Counter, depth: int = 0) -> Any:
         return value
 
     keys = {str(key).lower(): key for key in value}
-    has_speaker = any(key in keys for key in _SPEAKER_KEYS)
+    has_speaker = any(key in keys for key in SPEAKER_KEYS)
     text_key = next((keys[key] for key in aliases.TEXT_KEYS if key in keys), None)
     if text_key is not None and has_speaker:
         as_rows = _rows_of_columns(value, value[text_key])
@@ -219,10 +206,9 @@ def _rows_of_columns(columns, texts):
     ``{"role": ["user"], "content": ["Hi."]}`` is what tables of messages become in Parquet.
     """
     lists = {key: entry for key, entry in columns.items() if isinstance(entry, list)}
-    has_speaker = any(str(key).lower() in _SPEAKER_KEYS for key in lists)
-    if not isinstance(texts, list) or not has_speaker:
-        return None
-    if any(len(entry) != len(texts) for entry in lists.values()):
+    has_speaker = any(str(key).lower() in SPEAKER_KEYS for key in lists)
+    is_table = has_speaker and isinstance(texts, list)
+    if not is_table or any(len(entry) != len(texts) for entry in lists.values()):
         return None
     return [dict(zip(lists, row)) for row in zip(*lists.values())]
 
@@ -230,29 +216,19 @@ def _rows_of_columns(columns, texts):
 def _parsed(text, left_out):
     """Return the value of a text that is written as JSON or Python; ValueError if it is neither."""
     stripped = text.strip()
-    try:
+    with suppress(ValueError, RecursionError):
         return json.loads(stripped)
-    except (ValueError, RecursionError):
-        pass
+    with_commas = _with_commas(stripped)
     try:
-        value = ast.literal_eval(stripped)
-        rewritten = _with_commas(stripped)
-        if rewritten is None:
-            return value
+        value = ast.literal_eval(with_commas or stripped)
     except (ValueError, SyntaxError, RecursionError, MemoryError):
-        rewritten = _with_commas(stripped)
-    if rewritten is not None:
-        try:
-            value = ast.literal_eval(rewritten)
-        except (ValueError, SyntaxError, RecursionError, MemoryError):
-            value = None
-        if isinstance(value, list):
-            left_out[WITHOUT_COMMAS] += 1
-            return value
-    raise ValueError(
-        f"found {quote(text)}, which begins like a list or an object and cannot be read as JSON or "
-        "Python"
-    )
+        raise ValueError(
+            f"found {quote(text)}, which begins like a list or an object and cannot be read as "
+            "JSON or Python"
+        ) from None
+    if with_commas:
+        left_out[WITHOUT_COMMAS] += 1
+    return value
 
 
 def _with_commas(text):
@@ -271,7 +247,7 @@ def _with_commas(text):
         starts.append(starts[-1] + len(line))
     depth = 0
     commas = 0
-    joined_within = False
+    depths = set()
     cuts = []
     ends_element = False
     for token in tokens:
@@ -279,16 +255,16 @@ def _with_commas(text):
             continue
         begins_element = token.type == tokenize.STRING or token.string in ("{", "[", "(")
         if ends_element and begins_element:
-            joined_within = joined_within or depth > 1
+            depths.add(depth)
             row, column = token.start
             cuts.append(starts[row - 1] + column)
         depth += token.string in ("{", "[", "(")
         depth -= token.string in ("}", "]", ")")
         commas += depth == 1 and token.string == ","
         ends_element = token.type == tokenize.STRING or token.string in ("}", "]", ")")
-    if not cuts:
+    if not cuts or 0 in depths:
         return None
-    if commas or joined_within:
+    if commas or depths != {1}:
         raise ValueError(f"found {quote(text)}, a list in which a comma between texts is missing")
     segments = [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)])]
     return ",".join(segments)
@@ -331,26 +307,15 @@ def _begins_with_side(block):
     return tag in aliases.USER_TAGS or tag in aliases.ASSISTANT_TAGS
 
 
-def _messages_of_texts(texts, form, left_out):
-    """Return messages of a list of texts, some of which may be objects written as text."""
-    messages = []
-    for number, text in enumerate(texts, 1):
-        text = text or ""
-        if text.startswith(("{", "[")) and _LIKE_DATA.match(text):
-            item = _parsed(text, left_out)
-            messages += _messages_of_item(item, number, form, left_out)
-        elif not is_blank(text):
-            messages.append(Message("", "", text))
-        else:
-            left_out["blank turns"] += 1
-    return messages
-
-
 def _messages_of_item(item, number, form, left_out):
-    """Return the messages of one entry of a list, mostly one."""
-    if item is None or item == "":
+    """Return the messages of one entry of a list, mostly one. It may be an object as text."""
+    if item is None or (isinstance(item, str) and is_blank(item)):
         left_out["blank turns"] += 1
         return []
+    if isinstance(item, str):
+        if not item.startswith(("{", "[")) or not _LIKE_DATA.match(item):
+            return [Message("", "", item)]
+        item = _parsed(item, left_out)
     if isinstance(item, (list, tuple)) and item:
         is_pair = len(item) == 2 and all(isinstance(entry, str) for entry in item)
         if is_pair and _side(item[0], form):
@@ -364,8 +329,9 @@ def _messages_of_item(item, number, form, left_out):
 
 def _refuse_other_items(items):
     """Raise ValueError if a list holds numbers, or texts beside messages."""
+    has_message = any(isinstance(item, (dict, list, tuple)) for item in items)
     for number, item in enumerate(items, 1):
-        is_text_among_others = isinstance(item, str) and any(isinstance(x, dict) for x in items)
+        is_text_among_others = isinstance(item, str) and has_message
         if is_text_among_others or not isinstance(item, (str, dict, list, tuple, type(None))):
             raise ValueError(
                 f"turn {number} is {quote(item)}: expected texts alone, or messages alone"
@@ -409,12 +375,12 @@ def _messages_of_object(item, number, form, left_out):
 def _unwrapped(item):
     """Return a message with keys in small letters, taken out of what it is wrapped in."""
     for _ in range(_DEEPEST):
-        item = {str(key).lower(): entry for key, entry in item.items()}
+        item = in_small_letters(item)
         wrapper = next((key for key in aliases.WRAPPERS if isinstance(item.get(key), dict)), None)
         has_text = any(isinstance(item.get(key), (str, list)) for key in aliases.TEXT_KEYS)
         if wrapper is None or has_text:
             break
-        inner = {str(key).lower(): entry for key, entry in item[wrapper].items()}
+        inner = in_small_letters(item[wrapper])
         if not any(key in inner for key in (*aliases.TEXT_KEYS, *aliases.WRAPPERS)):
             break
         outer = {key: entry for key, entry in item.items() if key != wrapper}
@@ -470,23 +436,17 @@ def text_of_content(content: Any, location: str, left_out: Counter) -> str:
         content = [content]
     if not isinstance(content, (list, tuple)):
         raise ValueError(f"{location} is {quote(content)}: expected a text")
-    texts = []
-    for content_part in content:
-        text = (
-            content_part
-            if isinstance(content_part, str)
-            else _text_of_part(content_part, location, left_out)
-        )
-        if text.strip():
-            texts.append(text)
-    return " ".join(texts)
+    texts = [_text_of_part(content_part, location, left_out) for content_part in content]
+    return " ".join(text for text in texts if text.strip())
 
 
 def _text_of_part(content_part, location, left_out):
     """Return the spoken text of one part of a content; "" if it is something else, which counts."""
+    if isinstance(content_part, str):
+        return content_part
     if not isinstance(content_part, dict):
         raise ValueError(f"{location} has {quote(content_part)}: expected a text")
-    content_part = {str(key).lower(): entry for key, entry in content_part.items()}
+    content_part = in_small_letters(content_part)
     unspoken = _unspoken_type(content_part.get("type"))
     if content_part.get("thought") is True:
         unspoken = "thoughts"
@@ -543,12 +503,10 @@ def _speaker(item, number, text, form):
         if isinstance(entry, dict):  # {"author": {"role": "user"}}
             entry = entry.get("role")
         is_neutral = key == "type" and str(entry).lower() in aliases.NEUTRAL_TYPES
-        if not isinstance(entry, str) or not entry or is_neutral:
-            continue
-        if key == "author" and not _side(entry, form):
-            continue
-        role = (key, entry)
-        break
+        is_name = key == "author" and not _side(entry, form)
+        if isinstance(entry, str) and entry and not is_neutral and not is_name:
+            role = (key, entry)
+            break
     name = ""
     for key in (*aliases.NAME_KEYS, "from"):
         entry = item.get(key)

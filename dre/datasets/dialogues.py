@@ -16,6 +16,7 @@ from dre.datasets import authors, chats, readers
 from dre.datasets.chats import PLAIN, Form
 from dre.datasets.registry import fetch, read_jsonl, read_lines, repository_file
 from dre.errors import DreError
+from dre.files import sha256
 
 #: The kinds of responses by their letter in pair ids, and the field of `Context` that has them.
 KINDS = {"p": "positives", "a": "adversarials", "r": "randoms"}
@@ -122,20 +123,13 @@ def pairs(contexts: Iterable[Context], kinds: str = "pa") -> pd.DataFrame:
     -------
     Columns ``pair_id, context_id, set, context`` (tuple of turns), ``response, kind``.
     """
-    rows = []
-    for context in contexts:
-        for kind in kinds:
-            for i, response in enumerate(context.responses(kind)):
-                row = {
-                    "pair_id": context.pair_id(kind, i),
-                    "context_id": context.context_id,
-                    "set": context.set,
-                    "context": context.turns,
-                    "response": response,
-                    "kind": kind,
-                }
-                rows.append(row)
     columns = ["pair_id", "context_id", "set", "context", "response", "kind"]
+    rows = [
+        (context.pair_id(kind, i), context.context_id, context.set, context.turns, response, kind)
+        for context in contexts
+        for kind in kinds
+        for i, response in enumerate(context.responses(kind))
+    ]
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -154,7 +148,7 @@ def context_sha256(turns: Iterable[str]) -> str:
     Recorded files name a context or a text by it.
     """
     text = "\n".join(turn.strip() for turn in turns).strip()
-    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+    return sha256(text)
 
 
 def load(name: str, split: str) -> list[Context]:
@@ -217,9 +211,8 @@ def parallel(split: str) -> dict[str, list[Context]]:
     adversarial responses. Where the wordplay of an adversarial response does not translate, it has
     another one, so negatives are parallel in kind rather than word for word.
     """
-    translations = {}
-    for record in read_jsonl(repository_file("mini", "parallel.jsonl")):
-        translations[record["id"]] = record
+    records = read_jsonl(repository_file("mini", "parallel.jsonl"))
+    translations = {record["id"]: record for record in records}
     original = [
         replace(
             context,
@@ -227,8 +220,7 @@ def parallel(split: str) -> dict[str, list[Context]]:
             adversarials=context.adversarials[:2],
             randoms=(),
         )
-        for context in _embedded_corpus()
-        if context.split == split
+        for context in load("mini", split)
     ]
     contexts_by_version = {"original": original}
     for version in VERSIONS[1:]:
@@ -247,11 +239,8 @@ def public_contexts(name: str) -> tuple[Context, ...]:
     Each has the last three turns before a reply, and that reply is its one positive response.
     """
     set_name, domain = PUBLIC[name]
-    contexts = []
-    for context_id, history in histories(name).items():
-        if len(history.turns) < TURNS:
-            continue
-        context = Context(
+    return tuple(
+        Context(
             set_name,
             context_id,
             "train",
@@ -260,8 +249,9 @@ def public_contexts(name: str) -> tuple[Context, ...]:
             domain=domain,
             facts=history.facts,
         )
-        contexts.append(context)
-    return tuple(contexts)
+        for context_id, history in histories(name).items()
+        if len(history.turns) >= TURNS
+    )
 
 
 class History(NamedTuple):
@@ -302,7 +292,7 @@ def _convai2_histories(name):
     histories_by_id = {}
     conversation = ""
     previous_persona = None
-    spoken: list[str] = []
+    spoken = []
     for i, line in enumerate(read_lines(fetch("no_cands_source.txt"))):
         context_id = f"{name}/{i}"
         *persona, last_utterance = line.rstrip("\r").split("\t")
@@ -390,7 +380,7 @@ def read_contexts(
             f"{path}:{first['line']}: {first['reason']}; contexts with labelled responses have "
             f"context (turns) and lists of responses ({', '.join(FIELDS.values())})"
         )
-    contexts: dict[str, Context] = {}
+    contexts = {}
     for row in pairs.to_dict("records"):
         try:
             context = _user_context(row, defaults)
@@ -405,8 +395,6 @@ def read_contexts(
 
 def _with_own_fields(record, own_fields):
     """Return a record with lists of responses under the names of `FIELDS`."""
-    if not own_fields:
-        return record
     missing = [column for column in own_fields.values() if column and column not in record]
     if missing:
         raise ValueError(f"there is no {missing[0]}; the record has {', '.join(record)}")
@@ -458,20 +446,18 @@ def authors_reading(name: str, split: str) -> authors.Reading:
 def _authors_contexts(name, split):
     """Return the contexts of a file of the papers' authors, numbered as they come in it."""
     set_name = name if name in _GPT4_DOMAINS else Path(name).stem
-    domain = _GPT4_DOMAINS.get(name, "daily")
-    contexts = []
-    for i, entry in enumerate(authors_reading(name, split).entries):
-        context = Context(
+    return [
+        Context(
             set_name,
             f"{set_name}-{split}/{i}",
             split,
             entry.turns,
             positives=entry.positives,
             adversarials=entry.adversarials,
-            domain=domain,
+            domain=_GPT4_DOMAINS.get(name, "daily"),
         )
-        contexts.append(context)
-    return contexts
+        for i, entry in enumerate(authors_reading(name, split).entries)
+    ]
 
 
 def _with_named_turns(record):
@@ -483,24 +469,18 @@ def _with_named_turns(record):
     if "context" in record or "context_sha256" not in record:
         return record
     context_id = str(record["id"])
-    named = _public_contexts_by_id(context_id.partition("/")[0]).get(context_id)
-    if named is None or context_sha256(named.turns) != record["context_sha256"]:
+    source = context_id.partition("/")[0]
+    history = histories(source).get(context_id) if source in PUBLIC else None
+    turns = history.turns[-TURNS:] if history else ()
+    if context_sha256(turns) != record["context_sha256"] or not history:
         raise ValueError(f"no public context is called {context_id!r} and has its text")
-    turns = {"context": list(named.turns), "set": named.set, "domain": named.domain}
-    return {**turns, **record}
-
-
-@cache
-def _public_contexts_by_id(source):
-    """Return the contexts of one of `PUBLIC` by id; none of another source."""
-    if source not in PUBLIC:
-        return {}
-    return {context.context_id: context for context in public_contexts(source)}
+    set_name, domain = PUBLIC[source]
+    return {"context": list(turns), "set": set_name, "domain": domain, **record}
 
 
 def _user_context(row, defaults):
     """Return the `Context` of a row that was read; ValueError if a response is blank or no text."""
-    responses: dict[str, Any] = {}
+    responses = {}
     for kind, field in FIELDS.items():
         texts: Any = row.get(field)
         texts = [] if readers.absent(texts) else texts
@@ -516,7 +496,7 @@ def _user_context(row, defaults):
     for kind_responses in responses.values():
         if not all(text.strip() for text in kind_responses):
             raise ValueError("a text is empty")
-    names: dict[str, Any] = {}
+    names = {}
     for field, default in defaults.items():
         value = row.get(field)
         names[field] = default if readers.absent(value) else str(value)
@@ -529,7 +509,7 @@ def _context(record, set_name, id, split, domain="daily"):
     return Context(set_name, id, split, turns, domain=domain, **_responses(record))
 
 
-def _responses(record) -> dict[str, Any]:
+def _responses(record) -> dict:
     return {kind: tuple(record.get(field, ())) for kind, field in FIELDS.items()}
 
 

@@ -25,7 +25,7 @@ import zlib
 from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -132,11 +132,8 @@ class Archive:
             raise DreError(f"{self.path} is not a zip archive ({error}): fetch it again") from None
         names = [name for name in self._zip.namelist() if "__MACOSX" not in name]
         self._names = [name for name in names if not name.endswith("/")]
-        self._rated = {}
-        for name in self._names:
-            match = _RATED.search(name)
-            if match:
-                self._rated[match[1]] = name
+        matches = map(_RATED.search, self._names)
+        self._rated = {match[1]: match.string for match in matches if match}
         if not self._rated:
             raise DreError(
                 f"{self.path} has no metadata/dev/en/<set>/<set>_eval.json: it is not the archive "
@@ -148,14 +145,9 @@ class Archive:
 
         Sets of whole dialogues are not among them.
         """
-        sets_of_pcaf = [name for name in PCAF_SETS if name in self._rated]
-        further_sets = sorted(name for name in self._rated if name not in PCAF_SETS)
-        responses = []
-        for name in [*sets_of_pcaf, *further_sets]:
-            records = self._json(self._rated[name])
-            if any(_is_rated(record) for record in records):
-                responses.append(name)
-        return responses
+        names = [name for name in PCAF_SETS if name in self._rated]
+        names += sorted(self._rated.keys() - PCAF_SETS.keys())
+        return [name for name in names if any(map(_is_rated, self._json(self._rated[name])))]
 
     def rated(self, name: str) -> RatedSet:
         """Return a rated set in all versions.
@@ -167,13 +159,13 @@ class Archive:
         """
         if name not in self._rated:
             raise DreError(f"{self.path} has no rated set {name!r}: {', '.join(self._rated)}")
-        dialogues: dict[tuple, list[Turns]] = defaultdict(list)
+        dialogues = defaultdict(list)
         for turns in self.parallel(name, "dev"):
             dialogues[_key(turns.versions["en"])].append(turns)
-        n_left_out: dict[str, int] = defaultdict(int)
+        n_left_out = defaultdict(int)
         rows = []
         texts = {version: [] for version in VERSIONS}
-        context_numbers: dict[tuple, int] = {}
+        context_numbers = {}
         for i, record in enumerate(self._json(self._rated[name])):
             if not _is_rated(record):
                 n_left_out["without a response or ratings"] += 1
@@ -187,12 +179,10 @@ class Archive:
             turns = candidates.pop(0) if len(candidates) > 1 else candidates[0]
             number = context_numbers.setdefault(_key(context), len(context_numbers))
             pair_id = f"dstc11-{name}/{i}"
-            row: dict[str, Any] = {
-                "pair_id": pair_id,
-                "context_id": f"dstc11-{name}/context-{number}",
-            }
+            row: dict = {"pair_id": pair_id}
+            row["context_id"] = f"dstc11-{name}/context-{number}"
             for quality, values in record["annotations"].items():
-                row[quality] = _mean(values)
+                row[quality] = mean(values if isinstance(values, list) else [values])
             rows.append(row)
             for version, spoken in turns.versions.items():
                 *turns_before, response = spoken
@@ -234,7 +224,7 @@ class Archive:
             )
         return _joined(tables, robust)
 
-    def _json(self, name) -> list[dict[str, Any]]:
+    def _json(self, name) -> list[dict]:
         content = self._content(name)
         try:
             records = json.loads(content)
@@ -257,7 +247,7 @@ class Archive:
                 f"{self.path}: {names[0]} has no column {', '.join(missing)}: found "
                 f"{', '.join(table)}"
             )
-        return pd.DataFrame(table[columns])
+        return table.loc[:, columns]
 
     def _content(self, name) -> bytes:
         """Return a file of the archive, whose checksum zipfile compares."""
@@ -286,12 +276,6 @@ def _key(turns):
     return tuple(text for text in letters if text)
 
 
-def _mean(values):
-    """Return the mean of the numbers of raters, NaN if there are none."""
-    given = values if isinstance(values, list) else [values]
-    return mean([value for value in given if isinstance(value, int | float)])
-
-
 def _joined(tables, robust) -> list[Turns]:
     """Return the dialogues of the tables of languages and of the table of paraphrases, by UID.
 
@@ -306,7 +290,7 @@ def _joined(tables, robust) -> list[Turns]:
         texts["back-translation"] = dict(zip(robust["UID"], robust["BACKTRANSLATION"]))
         for row in robust.to_dict("records"):
             texts["paraphrase"][row["UID"]] = _paraphrase(row)
-    uids_by_dialogue: dict[str, list[str]] = defaultdict(list)
+    uids_by_dialogue = defaultdict(list)
     for uid in texts["en"]:
         uids_by_dialogue[uid.rpartition("-")[0]].append(uid)
 
@@ -314,13 +298,11 @@ def _joined(tables, robust) -> list[Turns]:
     dialogues = []
     for dialogue, uids in uids_by_dialogue.items():
         uids = [uid for uid in uids if texts["en"][uid].strip()]
-        spoken = [texts[version].get(uid, "").strip() for uid in uids for version in present]
-        if not uids or not all(spoken):
-            continue
         versions = {}
         for version in present:
-            versions[version] = tuple(texts[version][uid].strip() for uid in uids)
-        dialogues.append(Turns(dialogue, versions))
+            versions[version] = tuple(texts[version].get(uid, "").strip() for uid in uids)
+        if uids and all(map(all, versions.values())):
+            dialogues.append(Turns(dialogue, versions))
     return dialogues
 
 

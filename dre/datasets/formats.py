@@ -5,6 +5,7 @@ The end of a file's name tells its format (that before ``.gz``, if it ends so). 
 """
 
 import csv
+import gzip
 import io
 import json
 import re
@@ -18,7 +19,7 @@ import pyarrow
 import pyarrow.parquet
 
 from dre.datasets import aliases
-from dre.datasets.chats import PLAIN, Form, looks_like_data, names, quote
+from dre.datasets.chats import PLAIN, Form, in_small_letters, looks_like_data, names, quote
 from dre.errors import DreError
 
 ENDINGS = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")
@@ -31,8 +32,11 @@ _GZIP_START = b"\x1f\x8b"
 _PARQUET_START = b"PAR1"
 #: A record of JSON Lines may have so many characters: some texts, and much beside them.
 _LONGEST_LINE = 50 * LARGEST_TEXT
-_CHUNK = 2**20
 _LINE_END = re.compile(r"\r\n|\r|\n")  # old spreadsheets end a line of CSV by \r alone
+#: What is neither white space nor a comma between two JSON values.
+_VALUE_START = re.compile(r"[^\s,]")
+#: A first line such as ``sep=;``.
+_SEPARATOR_LINE = re.compile(r'\s*"?sep=([^\r\n])"?(?:\r\n|\r|\n|\Z)', re.IGNORECASE)
 _PARQUET_ROWS = 1000
 #: Columns of a record that no message has.
 _RECORD_COLUMNS = {"context", "response", *aliases.DIALOGUES, *aliases.HISTORIES} - {
@@ -59,33 +63,27 @@ def content(path: str | Path) -> bytes:
     """
     try:
         if str(path) == "-":
-            data = _read(sys.stdin.buffer)
-        else:
-            is_too_large = Path(path).stat().st_size > LARGEST_FILE
-            with Path(path).open("rb") as file:
-                data = None if is_too_large else _read(file)
+            return _read(sys.stdin.buffer)
+        with Path(path).open("rb") as file:
+            return _read(file)
     except OSError as error:
         raise DreError(f"{path}: cannot be read ({error.strerror})") from None
-    if data is None:
-        raise DreError(f"{path}: {_too_large('is')}")
+    except _Unreadable as error:
+        raise DreError(f"{path}{error}") from None
+
+
+def _read(stream, verb="is"):
+    """Return the bytes of a stream; _Unreadable if there are more than `LARGEST_FILE`."""
+    data = stream.read(LARGEST_FILE + 1)
+    _refuse_large(len(data), verb)
     return data
 
 
-def _read(stream):
-    """Return the bytes of a stream; None if there are more than `LARGEST_FILE`."""
-    chunks = []
-    size = 0
-    while chunk := stream.read(_CHUNK):
-        size += len(chunk)
-        if size > LARGEST_FILE:
-            return None
-        chunks.append(chunk)
-    return b"".join(chunks)
-
-
-def _too_large(verb):
-    """Return the sentence on a file that is too large."""
-    return f"{verb} more than {LARGEST_FILE // 10**6} MB: split it into smaller files"
+def _refuse_large(size, verb):
+    """Raise _Unreadable if there are more bytes than `LARGEST_FILE`."""
+    if size > LARGEST_FILE:
+        megabytes = LARGEST_FILE // 10**6
+        raise _Unreadable(f": {verb} more than {megabytes} MB: split it into smaller files")
 
 
 def records(
@@ -128,7 +126,7 @@ def records(
         )
     try:
         if data.startswith(_GZIP_START):
-            data = _unpacked(data)
+            data = _read(gzip.GzipFile(fileobj=io.BytesIO(data)), "unpacks to")
         if ending == ".parquet" or data.startswith(_PARQUET_START):
             yield from _parquet_rows(data)
         else:
@@ -138,31 +136,14 @@ def records(
         raise DreError(f"{path}:{line}: not UTF-8: save the file as UTF-8") from None
     except _Unreadable as error:
         raise DreError(f"{path}{error}") from None
-    except (OSError, EOFError, ValueError, TypeError, RecursionError, zlib.error) as error:
+    except EOFError:
+        raise DreError(f"{path}: cannot be read (the gzip file ends before its end)") from None
+    except (OSError, ValueError, TypeError, RecursionError, zlib.error) as error:
         raise DreError(f"{path}: cannot be read ({error})") from None
 
 
 class _Unreadable(Exception):
     """Why a file cannot be read, as it follows its name: ``:3: ...`` or ``: ...``."""
-
-
-def _unpacked(data):
-    """Return the content of a gzip file of one or more parts, up to the largest size."""
-    chunks = []
-    size = 0
-    while data:
-        unpacker = zlib.decompressobj(wbits=31)
-        while not unpacker.eof:
-            chunk = unpacker.decompress(data, _CHUNK)
-            data = unpacker.unconsumed_tail
-            if not chunk and not data and not unpacker.eof:
-                raise _Unreadable(": cannot be read (the gzip file ends before its end)")
-            size += len(chunk)
-            if size > LARGEST_FILE:
-                raise _Unreadable(f": {_too_large('unpacks to')}")
-            chunks.append(chunk)
-        data = unpacker.unused_data.lstrip(b"\0")
-    return b"".join(chunks)
 
 
 def _decoded(data):
@@ -183,11 +164,9 @@ def _parquet_rows(data):
     file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(data))
     for batch in file.iter_batches(_PARQUET_ROWS):
         size += batch.nbytes
-        if size > LARGEST_FILE:
-            raise _Unreadable(f": {_too_large('unpacks to')}")
-        for record in batch.to_pylist():
-            number += 1
-            yield number, record
+        _refuse_large(size, "unpacks to")
+        yield from enumerate(batch.to_pylist(), number + 1)
+        number += len(batch)
 
 
 def _text_records(text, ending, form):
@@ -210,10 +189,9 @@ def _json_lines(text, form):
     A text that is one JSON value, or several that have lines of their own, is read as well.
     """
     # Only \n ends a line. Texts may contain other line ends, at which str.splitlines would split.
-    lines = text.split("\n")
-    first_line = next((line for line in lines if line.strip()), "")
-    is_one_line = not any(line.strip() for line in lines[lines.index(first_line) + 1 :])
-    if is_one_line or not _is_json(first_line):
+    lines = [(i, line) for i, line in enumerate(text.split("\n"), 1) if line.strip()]
+    first_line = lines[0][1] if lines else ""
+    if len(lines) < 2 or not _is_json(first_line):
         values = _json_values(text, first_line.strip() in ("{", "["))
         if values is not None:
             if len(values) == 1:
@@ -221,14 +199,15 @@ def _json_lines(text, form):
             else:
                 yield from values
             return
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        if len(line) > _LONGEST_LINE:
-            yield number, NoRecord(line[:100], _longer_than("the line", len(line), _LONGEST_LINE))
-            continue
+    for number, line in lines:
         try:
-            record = _JSON.decode(line)
+            if len(line) > _LONGEST_LINE:
+                record = NoRecord(
+                    line[:100],
+                    f"the line has {len(line):,} characters: expected at most {_LONGEST_LINE:,}",
+                )
+            else:
+                record = _JSON.decode(line)
         except _KeyTwice as error:
             record = NoRecord(line, str(error))
         except json.JSONDecodeError as error:
@@ -236,11 +215,6 @@ def _json_lines(text, form):
         except (ValueError, RecursionError) as error:
             record = NoRecord(line, f"no JSON: {error}")
         yield number, record
-
-
-def _longer_than(text_name, n_characters, most):
-    """Return the sentence on a text that is too long."""
-    return f"{text_name} has {n_characters:,} characters: expected at most {most:,}"
 
 
 def _is_json(line):
@@ -275,14 +249,14 @@ def _json_values(text, is_pretty):
     Where values have several lines (``is_pretty``), what cannot be read is _Unreadable.
     """
     values = []
-    position = _end_of_space(text, 0)
+    position = 0
     line = 1
-    line_position = 0
-    while position < len(text):
-        line += text.count("\n", line_position, position)
-        line_position = position
+    start = 0
+    while match := _VALUE_START.search(text, position):
+        line += text.count("\n", start, match.start())
+        start = match.start()
         try:
-            value, position = _JSON.raw_decode(text, position)
+            value, position = _JSON.raw_decode(text, start)
         except _KeyTwice as error:
             raise _Unreadable(f":{line}: {error}") from None
         except json.JSONDecodeError as error:
@@ -293,15 +267,7 @@ def _json_values(text, is_pretty):
         except (ValueError, RecursionError):
             return None
         values.append((line, value))
-        position = _end_of_space(text, position)
     return values
-
-
-def _end_of_space(text, position):
-    """Return where the white space and commas end that begin at a position of a text."""
-    while position < len(text) and (text[position].isspace() or text[position] == ","):
-        position += 1
-    return position
 
 
 def _json_records(value, form, line=1):
@@ -393,10 +359,9 @@ def _about_object(value, lists):
 
 def _is_record(value):
     """Return whether an object has a dialogue or a response of its own."""
-    columns = {str(key).lower(): entry for key, entry in value.items()}
-    for name in ("context", "response"):
-        if isinstance(columns.get(name), (str, list)):
-            return True
+    columns = in_small_letters(value)
+    if any(isinstance(columns.get(name), (str, list)) for name in ("context", "response")):
+        return True
     for name in (*aliases.DIALOGUES, *aliases.HISTORIES):
         entry = columns.get(name)
         is_dialogue = isinstance(entry, (str, list)) and looks_like_data(entry)
@@ -414,7 +379,7 @@ def _is_list_of_records(value):
 
 def _has_text(item):
     """Return whether an object has the text of a message, and no dialogue of its own."""
-    keys = {str(key).lower() for key in item}
+    keys = in_small_letters(item).keys()
     has_text = not keys.isdisjoint((*aliases.TEXT_KEYS, *aliases.WRAPPERS))
     return has_text and keys.isdisjoint(_RECORD_COLUMNS)
 
@@ -423,7 +388,7 @@ def _is_message(item):
     """Return whether a value is one message, and has no dialogue of its own."""
     if not isinstance(item, dict) or not _has_text(item):
         return False
-    keys = {str(key).lower() for key in item}
+    keys = in_small_letters(item).keys()
     return not keys.isdisjoint((*aliases.ROLE_KEYS, *aliases.NAME_KEYS))
 
 
@@ -433,17 +398,16 @@ def _csv_rows(text):
     The line of a record with several lines is its first. Blank lines are left out. A first line
     such as ``sep=;``, which is Excel's, names the separator.
     """
-    start = len(text) - len(text.lstrip())
-    line_end = _LINE_END.search(text, start)
-    first_line = text[start : line_end.start()] if line_end else text[start:]
-    named = re.fullmatch(r'"?sep=(.)"?', first_line, re.IGNORECASE)
+    named = _SEPARATOR_LINE.match(text)
     n_lines_above = 0
     if named:
         separator = named[1]
-        n_lines_above = len(_LINE_END.findall(text, 0, start)) + 1
-        text = text[line_end.end() :] if line_end else ""
+        n_lines_above = len(_LINE_END.findall(named[0]))
+        text = text[named.end() :]
     else:
+        first_line = _LINE_END.split(text.lstrip(), 1)[0]
         separator = max(",;\t", key=first_line.count)
+    csv.field_size_limit(LARGEST_FILE)
     columns = None
     rows = _tsv_cells(text) if separator == "\t" else _cells(text, separator)
     for line, cells in rows:
@@ -478,7 +442,6 @@ def without_apostrophe(name: Any) -> Any:
 
 def _cells(text, separator):
     """Yield the first line and the cells of each row that is not blank."""
-    csv.field_size_limit(LARGEST_FILE)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     last_line = 0
     try:
@@ -500,7 +463,6 @@ def _tsv_cells(text):
     A quotation mark that does not enclose a whole cell is a character. One that joins lines which
     are rows by themselves is a `NoRecord`.
     """
-    csv.field_size_limit(LARGEST_FILE)
     lines = io.StringIO(text, newline="").readlines()
     n_columns = 0
     i = 0

@@ -1,5 +1,6 @@
 """Training conversations that repeat what people rated, or what is held out, are left out."""
 
+import itertools
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -78,14 +79,9 @@ def without_near(
 
 def _without(chosen, reserved, near):
     """Do what `without_overlap` does; without the share ``near``, trigrams do not count."""
-    records: list[Context | pd.DataFrame] = []
-    if isinstance(reserved, pd.DataFrame):
-        records.append(reserved)
-    else:
-        records += reserved
     rated_contexts = []
     reserved_texts = []
-    for record in records:
+    for record in [reserved] if isinstance(reserved, pd.DataFrame) else reserved:
         if isinstance(record, pd.DataFrame):
             # A table of whole dialogues has turns, one of responses has contexts.
             rated_contexts += list(record["turns" if "turns" in record else "context"])
@@ -120,10 +116,9 @@ def conversations(ids: Iterable[str]) -> Callable[[str], str]:
     ids : context ids that tell which public sets are needed.
     """
     sources = {id.partition("/")[0] for id in ids}
-    conversation_by_id: dict[str, str] = {}
+    conversation_by_id = {}
     for name in sources.intersection(PUBLIC):
-        histories = dialogues.histories(name)
-        for id, history in histories.items():
+        for id, history in dialogues.histories(name).items():
             conversation_by_id[id] = history.conversation
     return lambda id: conversation_by_id.get(id, id)
 
@@ -134,19 +129,10 @@ def _texts_by_conversation(chosen, conversation_of):
     Of public conversations that is everything that was said in them.
     """
     sources = {context.context_id.split("/")[0] for context in chosen}
-    contexts = []
-    for name in PUBLIC:
-        if name in sources:
-            contexts += dialogues.public_contexts(name)
-    contexts += chosen
-    texts: dict[str, dict[str, None]] = defaultdict(dict)
-    for context in contexts:
-        spoken = (
-            *context.turns,
-            *context.positives,
-            *context.adversarials,
-            *context.randoms,
-        )
+    public = [dialogues.public_contexts(name) for name in PUBLIC if name in sources]
+    texts = defaultdict(dict)
+    for context in itertools.chain(*public, chosen):
+        spoken = (*context.turns, *context.positives, *context.adversarials, *context.randoms)
         texts[conversation_of(context.context_id)].update(dict.fromkeys(spoken))
     return texts
 

@@ -6,6 +6,8 @@ import json
 import math
 import re
 from collections.abc import Sequence
+from numbers import Real
+from typing import Any
 
 import pandas as pd
 
@@ -57,14 +59,12 @@ def rated(name: str) -> pd.DataFrame:
     these dialogues went on, it is what followed. Both are rated themselves, so a metric that
     compares with the reference should leave them out. The other sets have no reference (None).
     """
-    if name in _USR_FILES:
-        content = fetch(_USR_FILES[name]).read_bytes()
-        return _usr(name, content).copy()
     if name == "fed-turn":
         turns, _ = _fed_tables()
         return turns
-    content = fetch(f"{name}.csv").read_bytes()
-    return _xdial(name, content).copy()
+    read = _usr if name in _USR_FILES else _xdial
+    file = fetch(_USR_FILES.get(name, f"{name}.csv"))
+    return read(name, file.read_bytes()).copy()
 
 
 def translated(name: str) -> dict[str, pd.DataFrame]:
@@ -77,14 +77,12 @@ def translated(name: str) -> dict[str, pd.DataFrame]:
     """
     table = rated(name)
     file_name = "persona-usr" if name == "personachat-usr" else name
-    columns = []
-    for language in LANGUAGES.values():
-        columns += [f"{language}_ctx", f"{language}_res"]
+    columns = [f"{language}_{text}" for language in LANGUAGES.values() for text in ("ctx", "res")]
     file = pd.read_csv(fetch(f"/{file_name}.csv"), keep_default_na=False, usecols=columns)
     file = file.map(str.strip)
 
     # Its rows are in another order than those of the USR file, and some have the same text.
-    rows_by_text: dict[tuple, list[int]] = {}
+    rows_by_text = {}
     for row, text in enumerate(zip(table["context"], table["response"])):
         rows_by_text.setdefault(text, []).append(row)
     texts = zip(file["english_ctx"].map(turns_of), file["english_res"])
@@ -121,13 +119,9 @@ def fed_qualities() -> pd.DataFrame:
     """
     context_ids = pd.concat(_fed_tables()).set_index("pair_id")["context_id"].to_dict()
     rows = []
-    for i, record in enumerate(_read_json(_FED_FILE)):
-        if "response" in record:
-            item = f"fed-turn/{i}"
-            level = "turn"
-        else:
-            item = f"fed-dialog/{i}"
-            level = "dialogue"
+    for i, record in enumerate(json.loads(fetch(_FED_FILE).read_bytes())):
+        item = f"{_set_in_fed(record)}/{i}"
+        level = "turn" if "response" in record else "dialogue"
         for quality, values in _annotations(record).items():
             row = {
                 "item": item,
@@ -170,10 +164,6 @@ def turns_of(text: str) -> tuple[str, ...]:
     return tuple(line.strip() for line in text.split("\n") if line.strip())
 
 
-def _read_json(ending):
-    return json.loads(fetch(ending).read_bytes())
-
-
 # Tables are asked for again and again, so each is made once of the content of its file. Whoever
 # asks gets a copy.
 @functools.lru_cache(maxsize=8)
@@ -182,10 +172,9 @@ def _usr(name, content):
     rows = []
     for i, record in enumerate(json.loads(content)):
         turns = turns_of(record["context"])
-        response_by_system = {}
-        for response in record["responses"]:
-            response_by_system[response["model"]] = response["response"].strip()
-        for k, response in enumerate(record["responses"]):
+        replies = record["responses"]
+        response_by_system = {reply["model"]: reply["response"].strip() for reply in replies}
+        for k, response in enumerate(replies):
             row = {
                 "pair_id": f"{name}/{i}/{k}",
                 "context_id": f"{name}/{i}",
@@ -211,28 +200,23 @@ def _xdial(name, content):
     """
     columns = ["english_ctx", "english_res", "ratings"]
     file = pd.read_csv(io.BytesIO(content), keep_default_na=False, usecols=columns)
-    context_numbers: dict[tuple, int] = {}
-    first_responses: dict[tuple, str] = {}
-    rows = []
-    for i, record in enumerate(file.to_dict("records")):
-        turns = turns_of(record["english_ctx"])
-        response = record["english_res"].strip()
-        rating = record["ratings"]
-        context_number = context_numbers.setdefault(turns, len(context_numbers))
-        first_response = first_responses.setdefault(turns, response)
-        row = {
-            "pair_id": f"{name}/{i}",
-            "context_id": f"{name}/context-{context_number}",
+    turns = file["english_ctx"].map(turns_of)
+    responses = file["english_res"].str.strip()
+    context_numbers, _ = pd.factorize(turns)
+    first_responses = responses.groupby(context_numbers).transform("first")
+    return pd.DataFrame(
+        {
+            "pair_id": [f"{name}/{i}" for i in file.index],
+            "context_id": [f"{name}/context-{number}" for number in context_numbers],
             "set": name,
             "system": "",
             "context": turns,
-            "response": response,
-            "reference": first_response if name == "dailydialog-zhao" else None,
-            "ratings": [rating],
-            "human": mean([rating]),
+            "response": responses,
+            "reference": first_responses if name == "dailydialog-zhao" else None,
+            "ratings": [[rating] for rating in file["ratings"]],
+            "human": file["ratings"],
         }
-        rows.append(row)
-    return pd.DataFrame(rows)
+    )
 
 
 def _fed_tables():
@@ -249,43 +233,38 @@ def _fed(content):
     In the file a dialogue follows its turns, so the file is read from its end. A dialogue and its
     turns share a context id, which has the dialogue's index.
     """
-    turns = []
-    dialogues = []
+    rows: dict[str, list[dict]] = {"fed-turn": [], "fed-dialog": []}
     context_id = None
     records = list(enumerate(json.loads(content)))
     for i, record in reversed(records):
+        set_name = _set_in_fed(record)
         spoken = turns_of(_SPEAKER.sub("", record["context"]))
         qualities = _annotations(record)
         overall = qualities.pop("Overall")
-        is_turn = "response" in record
-        if is_turn:
-            row = {
-                "pair_id": f"fed-turn/{i}",
-                "context_id": context_id,
-                "set": "fed-turn",
-                "system": record["system"],
-                "context": spoken,
-                "response": _SPEAKER.sub("", record["response"]).strip(),
-                "reference": None,
-                "ratings": overall,
-                "human": mean(overall),
-                **_criteria_means(qualities),
-            }
-            turns.append(row)
+        if set_name == "fed-turn":
+            response = _SPEAKER.sub("", record["response"]).strip()
+            texts = {"context": spoken, "response": response, "reference": None}
         else:
             context_id = f"fed-turn/dialogue-{i}"
-            row = {
-                "pair_id": f"fed-dialog/{i}",
-                "context_id": context_id,
-                "set": "fed-dialog",
-                "system": record["system"],
-                "turns": spoken,
-                "ratings": overall,
-                "human": mean(overall),
-                **_criteria_means(qualities),
-            }
-            dialogues.append(row)
-    return pd.DataFrame(turns[::-1]), pd.DataFrame(dialogues[::-1])
+            texts = {"turns": spoken}
+        row = {
+            "pair_id": f"{set_name}/{i}",
+            "context_id": context_id,
+            "set": set_name,
+            "system": record["system"],
+            **texts,
+            "ratings": overall,
+            "human": mean(overall),
+            **_criteria_means(qualities),
+        }
+        rows[set_name].append(row)
+    turns, dialogues = (pd.DataFrame(own_rows[::-1]) for own_rows in rows.values())
+    return turns, dialogues
+
+
+def _set_in_fed(record):
+    """Return the set of a record of FED, which is a turn or a whole dialogue."""
+    return "fed-turn" if "response" in record else "fed-dialog"
 
 
 def _annotations(record):
@@ -293,12 +272,10 @@ def _annotations(record):
 
     NaN where a rater wrote a reason in words instead of a number.
     """
-    values_by_quality = {}
-    for quality, values in record["annotations"].items():
-        values_by_quality[quality] = [
-            math.nan if isinstance(value, str) else float(value) for value in values
-        ]
-    return values_by_quality
+    return {
+        quality: [math.nan if isinstance(value, str) else float(value) for value in values]
+        for quality, values in record["annotations"].items()
+    }
 
 
 def _criteria_means(values_by_criterion):
@@ -308,7 +285,7 @@ def _criteria_means(values_by_criterion):
     }
 
 
-def mean(values: Sequence[float]) -> float:
+def mean(values: Sequence[Any]) -> float:
     """Return the mean of those values that are numbers, NaN if there are none."""
-    numbers = [value for value in values if not math.isnan(value)]
+    numbers = [value for value in values if isinstance(value, Real) and not math.isnan(value)]
     return math.fsum(numbers) / len(numbers) if numbers else math.nan

@@ -4,13 +4,12 @@ The formats of files are in `dre.datasets.formats`, forms of dialogues in `dre.d
 """
 
 import functools
-import hashlib
 import json
 import math
 import numbers
 import re
 import warnings
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -22,6 +21,7 @@ from dre.datasets import aliases, chats, tags
 from dre.datasets.chats import PLAIN, Form, looks_like_data, names, quote
 from dre.datasets.formats import LARGEST_TEXT, NoRecord, at, records
 from dre.errors import DreError
+from dre.files import sha256
 
 FIELDS = ("context", "response", "reference", "id", "system")
 #: What ``--field`` may name besides: a whole dialogue, and the list of a JSON object.
@@ -51,7 +51,7 @@ class Reading(NamedTuple):
     """
 
     pairs: pd.DataFrame
-    bad_records: list[dict[str, Any]]
+    bad_records: list[dict]
     notes: list[str]
     left_out: dict[str, Counter]
 
@@ -89,7 +89,7 @@ def scores(
     id_column = next((column for column in ids if column in table), None)
     score_column = next((column for column in ("score", "score_llm") if column in table), None)
     try:
-        columns: dict[str, Any] = {"score": _as_numbers(table[score_column])}
+        columns: dict = {"score": _as_numbers(table[score_column])}
         for column in measures:
             if column in table:
                 columns[column] = _as_numbers(table[column])
@@ -241,11 +241,8 @@ def read(
 
 def _refuse_unknown_columns(form, columns):
     """Raise DreError if the form names a column that no record has."""
-    unknown = []
-    for field, column in form.fields.items():
-        is_known = column in columns or column.partition(".")[0] in columns
-        if column and field != "records" and not is_known:
-            unknown.append(column)
+    named = [column for field, column in form.fields.items() if column and field != "records"]
+    unknown = [column for column in named if not {column, column.partition(".")[0]} & {*columns}]
     if unknown:
         raise DreError(
             f"--field names {', '.join(sorted(unknown))}: expected a column, the records have "
@@ -256,9 +253,7 @@ def _refuse_unknown_columns(form, columns):
 def _notes(left_out_by_row, untagged, note_counts, rows):
     """Return the sentences on what was left out, taken off or may be meant otherwise."""
     notes = []
-    total = Counter()
-    for left_out in left_out_by_row:
-        total.update(left_out)
+    total = sum(left_out_by_row, Counter())
     n_lists = total.pop(chats.WITHOUT_COMMAS, 0)
     if n_lists:
         notes.append(f"{n_lists:,} lists have no commas, as numpy writes them: read as lists")
@@ -287,11 +282,8 @@ def _notes(left_out_by_row, untagged, note_counts, rows):
 
 def in_words(left_out: Counter) -> str:
     """Return what was left out, with counts: ``1 tool call, 2 system prompts``."""
-    counts = []
-    for kind, count in left_out.items():
-        if kind != chats.WITHOUT_COMMAS:
-            counts.append(counted_kind(count, kind))
-    return ", ".join(counts)
+    counts = {kind: count for kind, count in left_out.items() if kind != chats.WITHOUT_COMMAS}
+    return ", ".join(counted_kind(count, kind) for kind, count in counts.items())
 
 
 def counted_kind(count: int, kind: str) -> str:
@@ -303,47 +295,42 @@ def counted_kind(count: int, kind: str) -> str:
 
 def _notes_on_responses(rows):
     """Return the sentences on responses that hold something else than what was said."""
-    first = {}
-    counts = Counter()
+    lines_by_kind = defaultdict(list)
     for row in rows:
-        response = row["response"]
-        turns = row["context"] or ()
-        if len(turns) == 1 and len(turns[0]) < 6 and turns[0].strip().lower() in _MISSING:
-            kind = f"a context of nothing but {turns[0].strip()!r}: is a value missing?"
-            counts[kind] += 1
-            first.setdefault(kind, row["line"])
-        if tags.may_be_several(turns):
-            kind = "a context in one turn of which several speakers may have their say"
-            counts[kind] += 1
-            first.setdefault(kind, row["line"])
-        if not isinstance(response, str):
-            continue
-        kinds = []
-        if ("<" in response or "[" in response) and _THOUGHTS.search(response):
-            kinds.append("the thoughts of a model (<think>), which are read as part of the reply")
-        separator = tags.separator_in(response)
-        if separator:
-            kinds.append(f"{separator.strip()!r}, which is read as part of the reply")
-        if ":" in response and _NEXT_SPEAKER.search(response):
-            kinds.append("what another speaker says next, which is read as part of the reply")
-        if response[:1] in "[{" and looks_like_data(response):
-            kinds.append("a list or an object, which is read as text")
-        if len(response) < 6 and response.strip().lower() in _MISSING:
-            kinds.append(f"nothing but {response.strip()!r}: is a value missing?")
-        if response[:2] in ("b'", 'b"') and response[-1] == response[1]:
-            kinds.append("bytes that were written as text (b'...')")
-        for kind in kinds:
-            counts[kind] += 1
-            first.setdefault(kind, row["line"])
+        for kind in _oddities(row["context"] or (), row["response"]):
+            lines_by_kind[kind].append(row["line"])
     return [
-        f"{counted_kind(count, 'responses')} with {kind} (first in line {first[kind]})"
-        for kind, count in counts.items()
+        f"{counted_kind(len(lines), 'responses')} with {kind} (first in line {lines[0]})"
+        for kind, lines in lines_by_kind.items()
     ]
+
+
+def _oddities(turns, response):
+    """Yield what a context or a response holds that may not be what was said."""
+    if len(turns) == 1 and len(turns[0]) < 6 and turns[0].strip().lower() in _MISSING:
+        yield f"a context of nothing but {turns[0].strip()!r}: is a value missing?"
+    if tags.may_be_several(turns):
+        yield "a context in one turn of which several speakers may have their say"
+    if not isinstance(response, str):
+        return
+    if ("<" in response or "[" in response) and _THOUGHTS.search(response):
+        yield "the thoughts of a model (<think>), which are read as part of the reply"
+    separator = tags.separator_in(response)
+    if separator:
+        yield f"{separator.strip()!r}, which is read as part of the reply"
+    if ":" in response and _NEXT_SPEAKER.search(response):
+        yield "what another speaker says next, which is read as part of the reply"
+    if response[:1] in "[{" and looks_like_data(response):
+        yield "a list or an object, which is read as text"
+    if len(response) < 6 and response.strip().lower() in _MISSING:
+        yield f"nothing but {response.strip()!r}: is a value missing?"
+    if response[:2] in ("b'", 'b"') and response[-1] == response[1]:
+        yield "bytes that were written as text (b'...')"
 
 
 def _context_id(turns):
     """Return a hash of the turns, so that equal contexts have the same id."""
-    return hashlib.sha256(json.dumps(turns).encode()).hexdigest()[:16]
+    return sha256(json.dumps(turns))[:16]
 
 
 def _refuse_equal_pair_ids(table):
@@ -364,14 +351,12 @@ class _Layout(NamedTuple):
     """Which columns of a record have what. Records of a file mostly share one."""
 
     fields: dict[str, str | None]  # the column of each field
-    dialogues: tuple[str, ...]
-    histories: tuple[str, ...]
-    answers: tuple[str, ...]
-    questions: tuple[str, ...]
+    by_small: dict[str, str]  # all columns by their names in small letters
     numbered: tuple[str, ...]  # columns such as context/0
-    like_response: tuple[str, ...]
-    like_context: tuple[str, ...]
-    is_message: bool
+
+    def columns(self, kind: Iterable[str]) -> list[str]:
+        """Return the columns that have one of the names of a kind, such as `aliases.DIALOGUES`."""
+        return [self.by_small[name] for name in kind if name in self.by_small]
 
 
 @functools.lru_cache(maxsize=256)
@@ -390,21 +375,8 @@ def _layout(columns, own_columns):
         is_there = name in columns or field in own
         fields[field] = name if is_there else by_small.get(field)
 
-    def present(aliases_of_kind):
-        return tuple(by_small[name] for name in aliases_of_kind if name in by_small)
-
-    has_speaker = any(name in by_small for name in ("role", "from", "speaker", "sender"))
-    return _Layout(
-        fields=fields,
-        dialogues=present(aliases.DIALOGUES),
-        histories=present(aliases.HISTORIES),
-        answers=present(aliases.ANSWERS),
-        questions=present((*aliases.QUESTIONS, *aliases.LONG_QUESTIONS)),
-        numbered=tuple(column for column in columns if _NUMBERED.fullmatch(str(column))),
-        like_response=present(aliases.LIKE_RESPONSE),
-        like_context=present(aliases.LIKE_CONTEXT),
-        is_message=has_speaker and any(name in by_small for name in aliases.TEXT_KEYS),
-    )
+    numbered = tuple(column for column in columns if _NUMBERED.fullmatch(str(column)))
+    return _Layout(fields, by_small, numbered)
 
 
 def records_of_one(
@@ -491,11 +463,11 @@ def _dialogue_of(record, layout, values, form):
         return None
     found = []
     has_context = not absent(values["context"])
-    for column in layout.dialogues:
+    for column in layout.columns(aliases.DIALOGUES):
         is_detail = has_context and isinstance(record[column], dict)
         if not is_detail and _is_dialogue(column, record[column]):
             found.append(_Dialogue(column, record[column], False))
-    for column in layout.histories:
+    for column in layout.columns(aliases.HISTORIES):
         value = record[column]
         is_text = isinstance(value, str) and value.strip()
         if is_text or (looks_like_data(value) and len(value)):
@@ -506,7 +478,7 @@ def _dialogue_of(record, layout, values, form):
             "turns as one list, or take context alone with --field context=context"
         )
     if not found:
-        if layout.questions and has_context:
+        if has_context:
             _refuse_facts(record, layout, values)
         return None
     if has_context:
@@ -534,7 +506,7 @@ def _is_dialogue(column, value):
 
 def _refuse_facts(record, layout, values):
     """Raise ValueError if a context stands beside a question, and may be facts."""
-    for column in layout.questions:
+    for column in layout.columns((*aliases.QUESTIONS, *aliases.LONG_QUESTIONS)):
         question = record[column]
         is_text = isinstance(question, str) and bool(question.strip())
         if str(column).lower() in aliases.LONG_QUESTIONS:
@@ -551,13 +523,6 @@ def _turns_and_response(record, layout, values, dialogue, form, needs, left_out,
     """Return the turns before the response, and the response, as far as they are there."""
     response = values["response"]
     value = values["context"] if dialogue is None else dialogue.value
-    if type(response) is str and response and not form.separator and dialogue is None:
-        turns = chats.plain_turns(value)
-        if turns:
-            _refuse_long("context", sum(map(len, turns)))
-            _refuse_long("response", len(response))
-            return turns, response
-
     if not absent(response):
         response = chats.reply_in(response, "response", left_out)
     column = dialogue.column if dialogue else layout.fields["context"] or "context"
@@ -569,34 +534,29 @@ def _turns_and_response(record, layout, values, dialogue, form, needs, left_out,
     except ValueError as error:
         raise ValueError(f"{column}: {error}; the record has {names(record)}") from None
 
-    if absent(response) and dialogue is not None and not dialogue.is_history:
-        for answer in layout.answers:
+    if absent(response) and dialogue and not dialogue.is_history:
+        for answer in layout.columns(aliases.ANSWERS):
             if answer != column and looks_like_data(record[answer]):
                 response = chats.reply_in(record[answer], answer, left_out)
     if absent(response):
         messages, response = _split(record, layout, messages, dialogue, form, needs, left_out)
-    elif dialogue is not None and _ends_with(messages, response):
-        # A chat often ends with the response that stands in a column of its own as well.
-        left_out["last messages that are the response"] += 1
-        messages = messages[:-1]
     elif messages and messages[-1].side == "assistant":
-        note_counts[
-            "{n} records have messages that end with the assistant, and another response: it is "
-            "read as what is said next, and not in their last message's place"
-        ] += 1
+        is_same = isinstance(response, str) and messages[-1].text.strip() == response.strip()
+        if dialogue and is_same:
+            # A chat often ends with the response that stands in a column of its own as well.
+            left_out["last messages that are the response"] += 1
+            messages = messages[:-1]
+        else:
+            note_counts[
+                "{n} records have messages that end with the assistant, and another response: it "
+                "is read as what is said next, and not in their last message's place"
+            ] += 1
     turns = tuple(message.text for message in messages)
     _refuse_long(column, sum(map(len, turns)))
     if isinstance(response, str):
         _refuse_long("response", len(response))
         response = _one_turn(response, form)
     return turns or None, response
-
-
-def _ends_with(messages, response):
-    """Return whether the last of some messages is the assistant's, and says the response."""
-    if not messages or messages[-1].side != "assistant" or not isinstance(response, str):
-        return False
-    return messages[-1].text.strip() == response.strip()
 
 
 def _one_turn(response, form):
@@ -630,7 +590,7 @@ def _split(record, layout, messages, dialogue, form, needs, left_out):
     if "response" not in needs and not ends_with_reply:
         return messages, None
     if not ends_with_reply:
-        for column in layout.like_response:
+        for column in layout.columns(aliases.LIKE_RESPONSE):
             entry = record[column]
             if column != dialogue.column and isinstance(entry, str) and entry.strip():
                 raise ValueError(
@@ -642,7 +602,8 @@ def _split(record, layout, messages, dialogue, form, needs, left_out):
 
 def _about_context(value, turns, record, layout):
     """Say why a context cannot be used."""
-    if layout.is_message and absent(value):
+    is_message = layout.columns(chats.SPEAKER_KEYS) and layout.columns(aliases.TEXT_KEYS)
+    if is_message and absent(value):
         return (
             f"the record is one message ({names(record)}): expected a record for each dialogue, "
             'such as {"messages": [...]}'
@@ -652,39 +613,38 @@ def _about_context(value, turns, record, layout):
         f"context is {quote(unusable)}: expected turns, oldest first, or chat messages; "
         f"the record has {names(record)}"
     )
-    return reason + _advice("context", layout.like_context)
+    return reason + _advice("context", layout.columns(aliases.LIKE_CONTEXT))
 
 
 def _about_response(response, dialogue, record, layout):
     """Say why a response cannot be used."""
     reason = f"response is {quote(response)}: expected a text; the record has {names(record)}"
-    if dialogue is not None and dialogue.is_history:
+    if dialogue and dialogue.is_history:
         reason += f"; {dialogue.column} has what was said before it"
-    return reason + _advice("response", layout.like_response)
+    return reason + _advice("response", layout.columns(aliases.LIKE_RESPONSE))
 
 
 def _advice(field, columns):
     """Return the options that may be meant."""
-    if not columns:
-        return ""
     options = " or ".join(f"--field {field}={column}" for column in columns[:3])
-    return f"; perhaps {options}"
+    return f"; perhaps {options}" if columns else ""
 
 
 def _system(value, dialogue, form, left_out, note_counts):
     """Return the name of a system. A prompt beside messages is none."""
     text = value
-    if dialogue is not None and isinstance(value, (list, dict)):
+    if dialogue and isinstance(value, (list, dict)):
         text = chats.text_of_content(value, "system", Counter())
     is_sentence = isinstance(text, str) and _is_sentence(text)
-    if dialogue is not None and "system" not in form.fields and (is_sentence or text is not value):
+    is_prompt = "system" not in form.fields and (is_sentence or text is not value)
+    if is_prompt and dialogue:
         left_out["system prompts"] += 1
         note_counts[
             "system of {n} records is a prompt beside messages, and not the name of a system: "
             "--field system=COLUMN names the column that has it"
         ] += 1
         return ""
-    if is_sentence and "system" not in form.fields:
+    if is_prompt:
         note_counts[
             "system of {n} records is a sentence, and is read as the name of a system: "
             "--field system=COLUMN names another column, --field system= none"
@@ -708,17 +668,14 @@ def _reference(value, note_counts):
     if isinstance(value, str) and looks_like_data(value):
         with suppress(ValueError):
             value = chats.unpacked(value, Counter())
-    if isinstance(value, dict):
-        note_counts["{n} records have a reference that is no text, and was left out"] += 1
-        return None
-    if isinstance(value, (list, tuple)):
-        texts = [text for text in value if _is_text(text)]
-        if len(texts) == len(value) and texts:
-            if len(texts) > 1:
-                note_counts["{n} records have several references: prompts are shown the first"] += 1
-            return texts[0]
-        note_counts["{n} records have a reference that is no text, and was left out"] += 1
-        return None
+    if isinstance(value, (list, tuple, dict)):
+        texts = list(value)
+        if isinstance(value, dict) or not texts or not all(map(_is_text, texts)):
+            note_counts["{n} records have a reference that is no text, and was left out"] += 1
+            return None
+        if len(texts) > 1:
+            note_counts["{n} records have several references: prompts are shown the first"] += 1
+        return texts[0]
     return _optional_text("reference", value, None)
 
 

@@ -13,16 +13,17 @@ import hashlib
 import json
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, Self
 
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from dre.datasets import ratings, readers
-from dre.datasets.dialogues import KINDS, PUBLIC, TURNS, context_sha256, histories, load
+from dre.datasets.dialogues import PUBLIC, TURNS, Context, context_sha256, histories, load, pairs
 from dre.datasets.overlap import conversations
 from dre.datasets.registry import PROJECT, fetch, read_jsonl
 from dre.errors import DreError
+from dre.files import sha256
 
 FOLDER = PROJECT / "data" / "recorded"
 FILE = "hashes.json.gz"
@@ -258,17 +259,12 @@ def fed_judged(name: str = NAME) -> pd.DataFrame:
     """
     dialogues = ratings.fed_dialogues().rename(columns={"turns": "context"}).assign(response="")
     _check_recorded_texts(name, ratings.rated("fed-turn"), dialogues)
-    rows = []
-    for record in _lines(name, "fed_qualities.jsonl"):
-        for quality, score in record["ratings"].items():
-            row = {
-                "item": record["item"],
-                "examples": record["examples"],
-                "quality": quality,
-                "score": float(score),
-            }
-            rows.append(row)
-    return pd.DataFrame(rows)
+    rows = [
+        (record["item"], record["examples"], quality, float(score))
+        for record in _lines(name, "fed_qualities.jsonl")
+        for quality, score in record["ratings"].items()
+    ]
+    return pd.DataFrame(rows, columns=["item", "examples", "quality", "score"])
 
 
 def criteria(name: str = NAME) -> pd.DataFrame:
@@ -344,12 +340,12 @@ def training_scores(name: str = NAME) -> pd.DataFrame:
     DreError
         If a text is not the one that was scored.
     """
-    texts = _training_texts()
-    generic_numbers: dict[str, int] = {}
+    contexts, responses = _training_texts()
+    generic_numbers = {}
     rows = []
     for record in _lines(name, "training_scores.jsonl"):
         context_id = record["context"]
-        context = texts.contexts[context_id]
+        context = contexts[context_id]
         is_public = context_id.partition("/")[0] in PUBLIC
         turns = context.turns[-TURNS:] if is_public else context.turns
         response_id = record["response"]
@@ -358,7 +354,7 @@ def training_scores(name: str = NAME) -> pd.DataFrame:
             number = generic_numbers.setdefault(response, len(generic_numbers))
             response_id = f"generic-{number}"
         else:
-            response = texts.responses.get(response_id)
+            response = responses.get(response_id)
         _check_scored_texts(record, turns, response)
         row = {
             "pair_id": f"{context_id} <- {response_id}",
@@ -394,31 +390,32 @@ def graded(name: str = NAME) -> pd.DataFrame:
     DreError
         If a text is not the one that was graded.
     """
-    texts = _training_texts()
+    contexts, responses = _training_texts()
+    conversation_of = conversations(contexts)
     rows = []
     for record in _lines(name, "graded.jsonl"):
         context_id = record["context"]
         kind = record["kind"]
-        context = texts.contexts[context_id]
-        turns = context.turns[-record["turns"] :]
+        conversation = conversation_of(context_id)
+        turns = contexts[context_id].turns[-record["turns"] :]
         if kind == "echo":
             response = turns[record["turn"]]
         elif "text" in record:
             response = record["text"]
         else:
-            response = texts.responses[record["response"]]
+            response = responses[record["response"]]
         if kind == "truncated":
             response = " ".join(response.split()[: record["words"]])
         _check_scored_texts(record, turns, response)
         row = {
             "context_id": context_id,
-            "conversation": context.conversation,
+            "conversation": conversation,
             "set": context_id.partition("/")[0],
             "context": turns,
             "response": response,
             "kind": kind,
             "score": float(record["score"]),
-            "for_choice": _is_for_choice(context.conversation),
+            "for_choice": _is_for_choice(conversation),
         }
         rows.append(row)
     return pd.DataFrame(rows)
@@ -433,20 +430,14 @@ def conversations_for_choice(sources: Collection[str], name: str = NAME) -> set[
         public source is read, and fetched where it is absent; those of others are not.
     name : the recording.
     """
-    records = _lines(name, "graded.jsonl")
-    context_ids = []
-    for record in records:
-        source = record["context"].partition("/")[0]
-        if source in sources:
-            context_ids.append(record["context"])
-    conversation_of = conversations(context_ids)
-    all_conversations = {conversation_of(context_id) for context_id in context_ids}
-    return {conversation for conversation in all_conversations if _is_for_choice(conversation)}
+    context_ids = {record["context"] for record in _lines(name, "graded.jsonl")}
+    chosen_ids = [id for id in context_ids if id.partition("/")[0] in sources]
+    return set(filter(_is_for_choice, map(conversations(chosen_ids), chosen_ids)))
 
 
 def _is_for_choice(conversation):
     """Tell whether a conversation is in the fifth for choice, by its id alone."""
-    first_digits = hashlib.sha256(conversation.encode()).hexdigest()[:8]
+    first_digits = sha256(conversation)[:8]
     return int(first_digits, 16) < _SHARE_FOR_CHOICE * 16**8
 
 
@@ -456,48 +447,27 @@ def _check_scored_texts(record, turns, response):
         "context_sha256": context_sha256(turns),
         "response_sha256": context_sha256([response]),
     }
-    for name, digest in present.items():
-        if record.get(name, digest) != digest:
-            raise DreError(
-                f"{record['context']}: these are not the texts that were graded; "
-                "run `dre data fetch` again"
-            )
-
-
-class _TrainingContext(NamedTuple):
-    """A context that a judge was asked about: its conversation, turns, data set and domain."""
-
-    conversation: str
-    turns: tuple[str, ...]
-    set: str
-    domain: str
-
-
-class _TrainingTexts(NamedTuple):
-    """Training contexts by their ids, and the texts of responses by theirs."""
-
-    contexts: dict[str, _TrainingContext]
-    responses: dict[str, str]
-
-
-def _training_texts():
-    """Return the contexts and responses that recorded scores of training pairs may name."""
-    contexts = {}
-    responses = {}
-    for context in load("dailydialog++", "dev") + load("dailydialog++-positives", "train"):
-        contexts[context.context_id] = _TrainingContext(
-            context.context_id, context.turns, context.set, context.domain
+    if any(record.get(name, digest) != digest for name, digest in present.items()):
+        raise DreError(
+            f"{record['context']}: these are not the texts that were graded; "
+            "run `dre data fetch` again"
         )
-        for kind in KINDS:
-            for i, text in enumerate(context.responses(kind)):
-                responses[context.pair_id(kind, i)] = text
+
+
+def _training_texts() -> tuple[dict[str, Context], dict[str, str]]:
+    """Return the contexts and responses, by id, that recorded scores of training pairs may name.
+
+    Public contexts have all turns of their conversation before the reply.
+    """
+    labelled = load("dailydialog++", "dev") + load("dailydialog++-positives", "train")
+    contexts = {context.context_id: context for context in labelled}
+    table = pairs(labelled, "par")
+    responses = dict(zip(table["pair_id"], table["response"]))
     for source, (set_name, domain) in PUBLIC.items():
-        for context_id, history in histories(source).items():
-            contexts[context_id] = _TrainingContext(
-                history.conversation, history.turns, set_name, domain
-            )
-            responses[context_id] = history.reply
-    return _TrainingTexts(contexts, responses)
+        for id, history in histories(source).items():
+            contexts[id] = Context(set_name, id, "train", history.turns, domain=domain)
+            responses[id] = history.reply
+    return contexts, responses
 
 
 def _manifest(path):

@@ -34,7 +34,7 @@ _MAY_FETCH = ContextVar("may_fetch", default=True)
 
 
 @functools.cache
-def sources() -> dict[str, dict[str, Any]]:
+def sources() -> dict[str, dict]:
     """Return the registered files by their path below the data directory.
 
     Each is a dict with ``name, licence, citation, what`` of its group, with ``size`` in bytes, and
@@ -81,7 +81,7 @@ def amount(names: Iterable[str]) -> str:
     return f"{files}, {size}" + (f" and {n_unknown} of unknown size" if n_unknown else "")
 
 
-def size_of(source: dict[str, Any]) -> int | None:
+def size_of(source: dict) -> int | None:
     """Return the bytes of a file, or about as many; None where nobody wrote them down."""
     return source.get("size") or source.get("about_size")
 
@@ -122,14 +122,12 @@ def fetch(ending: str) -> Path:
     if not path.is_file():
         if not _MAY_FETCH.get():
             group = sources()[name]
-            missing = [name] if group.get("by_name") else absent()
-            command = (
-                f"dre data fetch {group['name']}" if group.get("by_name") else "dre data fetch"
-            )
+            group_name = f" {group['name']}" if group.get("by_name") else ""
+            missing = [name] if group_name else absent()
             raise DreError(
                 f"public data are missing ({amount(missing)}), such as {path}, and nothing is "
-                f"fetched for this: run `{command}`, or point DRE_DATA_HOME at a folder that "
-                "has them"
+                f"fetched for this: run `dre data fetch{group_name}`, or point DRE_DATA_HOME at a "
+                "folder that has them"
             )
         _download(name)
     difference = mismatch(name)
@@ -169,12 +167,9 @@ def mismatch(name: str) -> str | None:
 
 
 def _hash(path, algorithm, header=b""):
-    """Return the hash of a file, in hex digits. It is read in parts: an archive is large."""
-    digest = hashlib.new(algorithm, header)
+    """Return the hash of a file behind a header, in hex digits."""
     with path.open("rb") as file:
-        while chunk := file.read(2**20):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, lambda: hashlib.new(algorithm, header)).hexdigest()
 
 
 def _known_hash(name):

@@ -6,7 +6,7 @@ record is refused.
 """
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -123,18 +123,13 @@ def mixed_tags(turns: tuple[str, ...]) -> str:
 def _name(text):
     """Return the name in the tag of a text in small letters, "" if it has no tag."""
     match = _TAG.match(text)
-    return _name_in(match) if match else ""
+    return (match["name"] or match["enclosed"] or match["before_dash"]).lower() if match else ""
 
 
 def _tag_and_rest(text):
     """Return the tag of a text, "" if it has none, and what is said."""
     match = _TAG.match(text)
     return (match[0].strip(), text[match.end() :].strip()) if match else ("", text)
-
-
-def _name_in(match):
-    """Return the name in a tag in small letters."""
-    return (match["name"] or match["enclosed"] or match["before_dash"]).lower()
 
 
 def take_off(rows: list[dict]) -> Untagged:
@@ -174,7 +169,7 @@ def take_off(rows: list[dict]) -> Untagged:
 
     n_turns = 0
     n_responses = 0
-    tags: dict[str, None] = {}
+    tags = {}
     untagged_rows = []
     n_unsure = 0
     for row, names, _ in tagged:
@@ -222,31 +217,21 @@ def _is_short(name):
 def _tagged_by_system(rows, untagged_rows):
     """Return the rows of systems all of whose responses begin with a word for an assistant."""
     words = _SURE_TAGS.intersection(aliases.ASSISTANT_TAGS)
-    rows_of_system = {}
-    plain_systems = set()
     untagged = {id(row) for row in untagged_rows}
+    rows_of_system = defaultdict(list)
     for row in rows:
-        system = row.get("system", "")
-        if system in plain_systems or not isinstance(row["response"], str):
-            continue
-        if _name(row["response"]) not in words:
-            plain_systems.add(system)
-        elif id(row) not in untagged:
-            rows_of_system.setdefault(system, []).append(row)
+        if isinstance(row["response"], str):
+            rows_of_system[row.get("system", "")].append(row)
     return [
         row
-        for system, own_rows in rows_of_system.items()
-        if system not in plain_systems
+        for own_rows in rows_of_system.values()
+        if all(_name(row["response"]) in words for row in own_rows)
         for row in own_rows
+        if id(row) not in untagged
     ]
 
 
 def _speakers(turns):
     """Return the names in the tags of all turns; nothing if a turn has no tag."""
-    names = []
-    for turn in turns or ():
-        match = _TAG.match(turn)
-        if not match:
-            return []
-        names.append(_name_in(match))
-    return names
+    names = [_name(turn) for turn in turns or ()]
+    return names if all(names) else []

@@ -7,7 +7,6 @@ place begins.
 import asyncio
 import concurrent.futures
 import contextlib
-import functools
 import math
 import random
 import secrets
@@ -22,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dre.errors import DreError, TryLater
-from dre.judges import likelihoods, outcomes, prices
+from dre.judges import likelihoods, outcomes, prices, threads
 from dre.judges.connection import connect, is_same_model, proxy_in_words
 from dre.judges.failures import CallFailed
 from dre.judges.parse import Verdict
@@ -188,16 +187,8 @@ def ask_all(
         run.stopped = "interrupted"
         raise KeyboardInterrupt
     asking = _Asking(judge, missing, prompt, run, unread)
-    finished = concurrent.futures.Future()
-
-    def work():
-        try:
-            finished.set_result(asyncio.run(asking.run()))
-        except BaseException as error:
-            finished.set_exception(error)
-
     _active.append(asking)
-    threading.Thread(target=work, name="judge", daemon=True).start()
+    finished = threads.start(lambda: asyncio.run(asking.run()))
     try:
         with _handling_signals(asking.interrupt):
             while not finished.done() and not asking.is_overdue():
@@ -219,37 +210,22 @@ _interrupted = threading.Event()
 def side_by_side(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
     """Do tasks that ask judges at the same time, each in a thread; return what they return.
 
-    An interrupt reaches all of them. When all have ended, the first error is raised: a
-    KeyboardInterrupt before others.
+    An interrupt reaches all of them. When all have ended, the error of the first task that has one
+    is raised: a KeyboardInterrupt before others.
     """
-    results: list[Any] = [None] * len(tasks)
-    errors: list[BaseException] = []
-
-    def work(index):
-        try:
-            results[index] = tasks[index]()
-        except BaseException as error:
-            errors.append(error)
-
-    threads = []
-    for index in range(len(tasks)):
-        threads.append(threading.Thread(target=work, args=(index,), daemon=True))
     _interrupted.clear()
     try:
         with _handling_signals(_interrupt_all):
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                while thread.is_alive():
-                    thread.join(_POLL)
+            futures = [threads.start(task) for task in tasks]
+            for future in futures:
+                while not future.done():
+                    concurrent.futures.wait([future], _POLL)
         was_interrupted = _interrupted.is_set()
     finally:
         _interrupted.clear()
     if was_interrupted:
         raise KeyboardInterrupt
-    if errors:
-        raise errors[0]
-    return results
+    return [future.result() for future in futures]
 
 
 def _interrupt_all(number, frame):
@@ -262,18 +238,15 @@ def _interrupt_all(number, frame):
 def _handling_signals(handler):
     """Send the signals that ask a process to end to `handler`; signals that are ignored stay so."""
     previous = {}
-    # Python tells the main thread alone of signals. Windows has no SIGHUP.
-    if threading.current_thread() is threading.main_thread():
-        for name in ("SIGINT", "SIGTERM", "SIGHUP"):
-            number = getattr(signal, name, None)
-            if number is None:
-                continue
-            handled_by = signal.getsignal(number)
-            if handled_by not in (None, signal.SIG_IGN):
-                previous[number] = handled_by
     try:
-        for number in previous:
-            signal.signal(number, handler)
+        # Python tells the main thread alone of signals. Windows has no SIGHUP.
+        if threading.current_thread() is threading.main_thread():
+            for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+                number = getattr(signal, name, None)
+                handled_by = signal.getsignal(number) if number else None
+                if number and handled_by not in (None, signal.SIG_IGN):
+                    previous[number] = handled_by
+                    signal.signal(number, handler)
         yield
     finally:
         for number, handled_by in previous.items():
@@ -460,18 +433,17 @@ class _Asking:
         self.loop = asyncio.get_running_loop()
         self.task = asyncio.current_task()
         self.places = asyncio.Semaphore(judge.concurrency)
+        connection = connect(
+            judge.provider,
+            judge.model,
+            judge.address,
+            judge.timeout,
+            judge.key_env,
+            judge.params,
+        )
+        self.ask = connection.ask
         self.journal = _Journal(judge.store)
-        connection = None
         try:
-            connection = connect(
-                judge.provider,
-                judge.model,
-                judge.address,
-                judge.timeout,
-                judge.key_env,
-                judge.params,
-            )
-            self.ask = connection.ask
             name = judge.spec if len(_active) > 1 else ""
             # Where no bar shows, lines say more than how many calls are done.
             is_silent = not sys.stderr.isatty()
@@ -479,8 +451,7 @@ class _Asking:
                 await self._ask_for_all()
         finally:
             await self.journal.close()
-            if connection is not None:
-                await connection.close()
+            await connection.close()
         if self.error is not None:
             raise self.error
 
@@ -563,14 +534,6 @@ class _Asking:
         kind = TryLater if later else DreError
         error = kind(f"{self.judge.spec}: {message}; what was answered is stored")
         self._stop("error", error)
-
-    def _stop_at(self, ceiling, most_usd):
-        """End the run, because another call might pass a ceiling."""
-        self.run_record.why = (
-            f"{self.judge.spec}: stopped before ${ceiling.usd:g} would be passed, since a call may "
-            f"cost ${most_usd:.4f}; raise {ceiling.option} to go on"
-        )
-        self._stop("budget")
 
     # One pair
 
@@ -658,23 +621,26 @@ class _Asking:
         if not self.ceilings:
             await self.journal.commit([(call, pending)])
             return True
-        put_within = functools.partial(
-            judge.store.put_within,
-            self.ceilings,
-            [(call, pending)],
-            price=judge.price,
-            judge=judge.spec,
-            base_urls=judge.addresses,
-        )
         while not self.run_record.stopped:
-            ceiling = await asyncio.to_thread(put_within)
+            ceiling = await asyncio.to_thread(
+                judge.store.put_within,
+                self.ceilings,
+                [(call, pending)],
+                price=judge.price,
+                judge=judge.spec,
+                base_urls=judge.addresses,
+            )
             if ceiling is None:
                 return True
             if most_usd <= ceiling.usd and self._may_get_room(ceiling):
                 self._say_that_it_waits(ceiling)
                 await asyncio.sleep(_POLL)
                 continue
-            self._stop_at(ceiling, most_usd)
+            self.run_record.why = (
+                f"{judge.spec}: stopped before ${ceiling.usd:g} would be passed, since a call may "
+                f"cost ${most_usd:.4f}; raise {ceiling.option} to go on"
+            )
+            self._stop("budget")
         return False
 
     def _may_get_room(self, ceiling):
@@ -717,9 +683,7 @@ class _Asking:
         """
         if not self.judge.price:
             return None
-        cost_usd = self.judge.price.cost(
-            reply.input_tokens, reply.output_tokens, cached=reply.cached
-        )
+        cost_usd = self.judge.cost_usd(reply)
         return most_usd if cost_usd is None else cost_usd
 
     async def _call_in_time(self, request):

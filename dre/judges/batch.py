@@ -119,14 +119,10 @@ def import_replies(
                 f"{location}: answered by {reply.model}, but {judge.model} was to be asked"
             )
         if key in wanted_keys:
-            cost_usd = None
-            if judge.price:
-                cost_usd = judge.price.cost(
-                    reply.input_tokens, reply.output_tokens, batch=True, cached=reply.cached
-                )
+            reply = reply._replace(source="batch")
             request = requests[key]._replace(run=run, account=judge.account)
             # Nobody knows when the batch service asked, so there are no seconds.
-            replies.append((request, reply._replace(cost=cost_usd, source="batch")))
+            replies.append((request, reply._replace(cost=judge.cost_usd(reply))))
 
     with judge.store.held(judge.lock_name(prompt)):
         judge.store.put(replies)

@@ -47,14 +47,12 @@ def lines(groups: Iterable[CallGroup], by: Sequence[str] = _WHO) -> pd.DataFrame
         from call to reply. ``calls_without_reply`` were billed, perhaps, and brought none. A sum is
         NaN if none of its parts is known.
     """
-    rows = []
-    for group in groups:
-        row = {name: getattr(group, name) for name in by}
-        row |= {column: getattr(group, field) for column, field in SUMS.items()}
-        is_absent = group.status in WITHOUT_REPLY
-        rows.append(row | {"calls_without_reply": group.n_calls if is_absent else 0})
+    table = pd.DataFrame(list(groups), columns=CallGroup._fields)
+    for column, field in SUMS.items():
+        table[column] = table[field]
+    is_absent = table["status"].isin(WITHOUT_REPLY)
+    table["calls_without_reply"] = table["n_calls"].where(is_absent, 0)
     columns = [*SUMS, "calls_without_reply"]
-    table = pd.DataFrame(rows, columns=[*by, *columns])
     table[columns] = table[columns].astype(float)
     sums = table.groupby([*by], sort=False)[columns].sum(min_count=1)
     return pd.DataFrame(sums).reset_index()

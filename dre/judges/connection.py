@@ -195,11 +195,11 @@ class Connection:
             if failure is not None:
                 raise failure
             reply = self._client.parse(body)
-        except NoReply as error:
-            reason = redact(f"it answered with {error}", self._key)
-            raise CallFailed(reason, "late", billed=True, answered=True) from None
         except (AttributeError, LookupError, TypeError, ValueError) as error:
-            reason = redact(f"it answered with no reply of this provider's: {error!r}", self._key)
+            what = (
+                error if isinstance(error, NoReply) else f"no reply of this provider's: {error!r}"
+            )
+            reason = redact(f"it answered with {what}", self._key)
             raise CallFailed(reason, "late", billed=True, answered=True) from None
         return _without_key(reply, self._key)
 

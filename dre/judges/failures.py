@@ -7,7 +7,7 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
@@ -102,9 +102,9 @@ class SentRequest(NamedTuple):
     may be wrong with the address ("" for nothing).
     """
 
-    messages: list[dict[str, str]]
-    params: Mapping[str, Any]
-    schema: dict[str, Any] | None
+    messages: Sequence[dict[str, str]] = ()
+    params: Mapping[str, Any] = {}
+    schema: dict[str, Any] | None = None
     address: str = ""
     advice_on_address: str = ""
 
@@ -167,7 +167,7 @@ def redact(text: str, key: str = "") -> str:
 
 
 def of_error(
-    error: Exception, key: str, key_variables: tuple[str, ...], request: SentRequest | None = None
+    error: Exception, key: str, key_variables: tuple[str, ...], request: SentRequest
 ) -> CallFailed:
     """Return the failure that an error of an SDK means.
 
@@ -179,7 +179,7 @@ def of_error(
         The key that was sent, which must not be shown.
     key_variables : tuple of str
         The variables in which the key was looked for; empty if none was sent.
-    request : SentRequest or None
+    request : SentRequest
         What was sent, so that a server's echo of it is not mistaken for the server's own words.
     """
     response = _response_of(error)
@@ -205,28 +205,22 @@ def _without_status(error, key, request):
         causes.append(causes[-1].__cause__ or causes[-1].__context__)
     chain = redact(" ".join(repr(cause) for cause in causes), key)
     cause = redact(repr(error.__cause__ or error), key)
-    speaks_http = request is not None and request.address.startswith("http:")
+    speaks_http = request.address.startswith("http:")
     certificate = re.search(r"certificate verify failed:? ?(.*?)\s*(\(_ssl|['\"]\)|$)", chain)
+    advice = ""
     if certificate:
-        return CallFailed(
+        advice = (
             f"the server's certificate is not accepted ({certificate[1]}): set SSL_CERT_FILE to a "
-            "file with the certificate of its authority, or mend the certificate",
-            "stop",
-            sent=False,
+            "file with the certificate of its authority, or mend the certificate"
         )
-    if "WRONG_VERSION_NUMBER" in chain or "record layer failure" in chain:
-        return CallFailed(
-            "the server does not speak https at this address: write http:// (or another port)",
-            "stop",
-            sent=False,
-        )
-    if speaks_http and re.search(r"illegal status line.{0,20}\\x1[56]\\x03", chain):
-        return CallFailed(
-            "the server speaks https at this address: write https://", "stop", sent=False
-        )
+    elif "WRONG_VERSION_NUMBER" in chain or "record layer failure" in chain:
+        advice = "the server does not speak https at this address: write http:// (or another port)"
+    elif speaks_http and re.search(r"illegal status line.{0,20}\\x1[56]\\x03", chain):
+        advice = "the server speaks https at this address: write https://"
+    if advice:
+        return CallFailed(advice, "stop", sent=False)
     sent = not _UNSENT.search(cause) and not _UNSENT.search(chain)
     is_broken = sent and re.search("ReadError|RemoteProtocolError", chain) is not None
-    advice = ""
     if is_broken and speaks_http:
         advice = "the line broke (if the server speaks https, write https://); "
     return CallFailed(
@@ -270,14 +264,8 @@ def of_status(
     request : SentRequest or None
         What was sent.
     """
-    headers = headers or {}
-    words = _server_words(body or message)
-    decision = _decide(status, words, request, headers.get("location"))
-    text = f"HTTP {status}: {decision.advice}{words.sentence or message}"
-    is_for_another_day = _is_full_for_a_day(status, words, request)
-    return CallFailed(
-        text, decision.then, _wait_of(headers, body or message), later=is_for_another_day
-    )
+    request = request or SentRequest()
+    return _failure(f"HTTP {status}", status, body or message, request, headers or {}, message)
 
 
 def in_body(body: Mapping[str, Any], key: str, request: SentRequest) -> CallFailed | None:
@@ -298,22 +286,31 @@ def in_body(body: Mapping[str, Any], key: str, request: SentRequest) -> CallFail
     if error is None:
         return None
     text = redact(json.dumps({"error": error}, ensure_ascii=False, default=str), key)
-    words = _server_words(text)
-    said = words.sentence or words.codes or text
     status = _status_in(error) or _status_in(body)
+    event = "HTTP 200 with an error"
     if status:
-        decision = _decide(status, words, request, None)
-        event = f"HTTP 200 with an error ({status})"
+        event += f" ({status})"
+    failure = _failure(event, status, text, request, {})
+    failure.answered = True
+    return failure
+
+
+def _failure(event, status, body, request, headers, message=""):
+    """Return the failure that a server's words mean, with its HTTP status or without one."""
+    words = _server_words(body)
+    own_words = _without_echo(f"{words.sentence} {words.codes}", request)
+    if status is None:
+        decision = _decide_by_words(own_words, words.parameter, request)
     else:
-        decision = _decide_by_words(words, request)
-        event = "HTTP 200 with an error"
-    is_for_another_day = _is_full_for_a_day(status, words, request)
+        location = headers.get("location")
+        decision = _decide(status, own_words, words.parameter, request, location)
+    said = words.sentence or message or words.codes or body
+    is_full_for_a_day = status in (None, 402, 403, 429) and _PER_DAY.search(own_words) is not None
     return CallFailed(
         f"{event}: {decision.advice}{said}",
         decision.then,
-        _wait_of({}, text),
-        answered=True,
-        later=is_for_another_day,
+        _wait_of(headers, body),
+        later=is_full_for_a_day,
     )
 
 
@@ -350,24 +347,18 @@ def _status_in(error):
     return None
 
 
-def _decide_by_words(words, request):
+def _decide_by_words(own_words, blamed, request):
     """Return what to do after an error that names no status, by what the server says."""
-    own_words = _without_echo(f"{words.sentence} {words.codes}", request)
+    status = 400
     if _NO_PATH.search(own_words) or _NO_MODEL.search(own_words):
-        return _decide(404, words, request, None)
-    if _NO_RIGHT.search(own_words):
-        return _decide(401, words, request, None)
-    if _TOO_MANY.search(own_words):
-        return _decide(429, words, request, None)
-    decision = _decide(400, words, request, None)
-    is_known = decision.advice or decision.then == "stop"
+        status = 404
+    elif _NO_RIGHT.search(own_words):
+        status = 401
+    elif _TOO_MANY.search(own_words):
+        status = 429
+    decision = _decide(status, own_words, blamed, request)
+    is_known = status != 400 or decision.advice or decision.then == "stop"
     return decision if is_known else _Decision("again")
-
-
-def _is_full_for_a_day(status, words, request):
-    """Return whether a quota for a day is used up."""
-    own_words = _without_echo(f"{words.sentence} {words.codes}", request)
-    return status in (None, 402, 403, 429) and _PER_DAY.search(own_words) is not None
 
 
 class _Decision(NamedTuple):
@@ -377,10 +368,12 @@ class _Decision(NamedTuple):
     advice: str = ""
 
 
-def _decide(status, words, request, location):
-    """Return what to do after an error, by its HTTP status and by what the server says."""
-    own_words = _without_echo(f"{words.sentence} {words.codes}", request)
-    sent_schema = request is None or request.schema is not None
+def _decide(status, own_words, blamed, request, location=None):
+    """Return what to do after an error, by its HTTP status and by what the server says.
+
+    `blamed` is the parameter that the server names in a field of its own, as OpenAI does.
+    """
+    sent_schema = request.schema is not None
     is_bad_request = status in (400, 422)
 
     if 300 <= status < 400:
@@ -389,7 +382,7 @@ def _decide(status, words, request, location):
             "stop", f"the server passes calls on to another address{host}; give that: "
         )
     if status in (404, 405, 410, 501):
-        return _Decision("stop", _advice_on_address(own_words, request))
+        return _Decision("stop", "" if _NO_MODEL.search(own_words) else request.advice_on_address)
     if status in (401, 402, 403):
         return _Decision("stop")
     if status == 407:
@@ -413,7 +406,7 @@ def _decide(status, words, request, location):
         advice = "it gives no log-probabilities: leave logprobs out, "
         return _Decision("stop", advice + "or start it so that it does: ")
     if is_bad_request:
-        parameter = _refused_parameter(own_words, words.parameter, request)
+        parameter = _refused_parameter(own_words, blamed, request)
         if parameter:
             return _Decision("stop", f"it does not take this {parameter}, change or omit it: ")
     if (is_bad_request or status == 500) and sent_schema and _STRUCTURED.search(own_words):
@@ -425,16 +418,9 @@ def _decide(status, words, request, location):
     return _Decision("skip")
 
 
-def _advice_on_address(own_words, request):
-    """Return what may be wrong with an address at which a server has no such path."""
-    if request is None or _NO_MODEL.search(own_words):
-        return ""
-    return request.advice_on_address
-
-
 def _most_alternatives(own_words, request):
     """Return how many log-probabilities a token may have, if a server says so; else None."""
-    n_asked = request.params.get("top_logprobs") if request is not None else None
+    n_asked = request.params.get("top_logprobs")
     if not isinstance(n_asked, int) or not _BOUND.search(own_words):
         return None
     # Names of models and versions have numbers, too.
@@ -462,12 +448,7 @@ def refuses_name(failure_words: str, name: str) -> bool:
 
 
 def _refused_parameter(own_words, blamed, request):
-    """Return the parameter of this request that a server complains about, or "" if it is none.
-
-    `blamed` is the parameter that the server names in a field of its own, as OpenAI does.
-    """
-    if request is None:
-        return ""
+    """Return the parameter of this request that a server complains about, or "" if it is none."""
     if blamed in request.params or (blamed in _NAMES_OF_THE_LIMIT):
         return blamed
     if not _COMPLAINT.search(own_words):
@@ -555,8 +536,6 @@ def _without_echo(text, request):
 
     A dialogue may speak of anything, also of contexts, windows and temperatures.
     """
-    if request is None:
-        return text
     # Where each passage of four words begins in the text.
     words = list(re.finditer(r"\w+", text))
     passages = {}

@@ -364,25 +364,27 @@ class Judge:
 
         requests = self._requests(rows, prompt, first)
         replies = self._stored(requests)
-        if ask and self._unanswered(requests, replies, prompt, retry):
+        if ask and self._unanswered(replies, prompt, retry):
             with self.store.held(self.lock_name(prompt)):
                 # Another process may have asked for some in the meantime.
                 replies = self._stored(requests)
-                unanswered = self._unanswered(requests, replies, prompt, retry)
+                unanswered = self._unanswered(replies, prompt, retry)
                 if unanswered:
-                    unread = self._unread(requests, replies, prompt)
+                    unread = self._unread(replies, prompt)
                     with self._paid_in(self.last):
                         asking.ask_all(self, unanswered, prompt, self.last, unread)
             replies = self._stored(requests)
 
         outcomes_by_pair: Outcomes = {row["pair_id"]: [] for row in rows}
         paid_keys = set()
-        for request, reply in zip(requests, replies):
+        for request, reply in replies:
             if reply is None:
-                outcome = (self._verdict_without_reply(request), None)
+                error = self.last.errors.get(request.key)
+                status = "error" if error else "missing"
+                outcome = (Verdict(status, reason=error or "not asked yet"), None)
             else:
                 # Pairs with the same messages share a reply, which is paid for once.
-                cost_usd = 0.0 if request.key in paid_keys else self._cost_usd(reply)
+                cost_usd = 0.0 if request.key in paid_keys else self.cost_usd(reply)
                 paid_keys.add(request.key)
                 outcome = (self.verdict(reply, prompt, request.row), cost_usd)
                 self.note_verdict(outcome[0], prompt)
@@ -413,8 +415,7 @@ class Judge:
         The parameters are those of `score`.
         """
         prompt = prompts.load(prompt)
-        requests = self._requests(rows_of(pairs), prompt, first)
-        return self._unanswered(requests, self._stored(requests), prompt, retry)
+        return self._unanswered(self.replies(pairs, prompt, first), prompt, retry)
 
     def replies(
         self,
@@ -426,8 +427,7 @@ class Judge:
 
         The parameters are those of `score`.
         """
-        requests = self._requests(rows_of(pairs), prompts.load(prompt), first)
-        return list(zip(requests, self._stored(requests)))
+        return self._stored(self._requests(rows_of(pairs), prompts.load(prompt), first))
 
     def _requests(self, rows, prompt, first):
         """Return the requests that belong to rows, in their order."""
@@ -491,7 +491,7 @@ class Judge:
         return setting_sha256(self.spec, max(self.addresses), prompt.sha256, params)
 
     def _stored(self, requests):
-        """Return the stored reply of each request, or None; a whole one before a truncated one."""
+        """Return each request with its reply, or None; a whole one before a truncated one."""
         keys = set()
         for request in requests:
             keys.update(request.limits)
@@ -503,17 +503,16 @@ class Judge:
             for key, limit in request.limits.items():
                 if key in stored and _fits(stored[key], limit, own_limit):
                     fitting.append(stored[key])
-            whole = [reply for reply in fitting if reply.outcome != "truncated"]
-            best = whole or fitting
-            replies.append(best[0] if best else None)
+            fitting.sort(key=lambda reply: reply.outcome == "truncated")
+            replies.append((request, fitting[0] if fitting else None))
         return replies
 
-    def _unanswered(self, requests, replies, prompt, retry):
+    def _unanswered(self, replies, prompt, retry):
         """Return the requests to ask for, one of those that share a reply."""
         if isinstance(retry, str) or not set(retry) <= set(AGAIN):
             raise DreError(f"retry is {retry!r}: expected a list of {', '.join(AGAIN)}")
         unanswered = {}
-        for request, reply in zip(requests, replies):
+        for request, reply in replies:
             is_wanted = reply is None
             if reply is not None and retry:
                 is_wanted = self.verdict(reply, prompt, request.row).status in retry
@@ -521,10 +520,10 @@ class Judge:
                 unanswered.setdefault(request.key, request)
         return list(unanswered.values())
 
-    def _unread(self, requests, replies, prompt):
+    def _unread(self, replies, prompt):
         """Return the verdicts of stored replies, if none of them could be read; else nothing."""
         verdicts = []
-        for request, reply in zip(requests, replies):
+        for request, reply in replies:
             if prompt.sha256 in self.was_read or self.keep_going:
                 return []
             if reply is not None:
@@ -537,18 +536,13 @@ class Judge:
         if verdict.status not in (*outcomes.UNREADABLE, *_ABSENT):
             self.was_read.add(prompt.sha256)
 
-    def _cost_usd(self, reply):
-        """Return what a reply cost, at today's price if none was known when it came."""
+    def cost_usd(self, reply: Reply) -> float | None:
+        """Return the dollars that a reply cost, at today's price if none was known when it came."""
         if reply.cost is None and self.price:
             is_batch = reply.source == "batch"
-            return self.price.cost(reply.input_tokens, reply.output_tokens, batch=is_batch)
+            tokens = (reply.input_tokens, reply.output_tokens)
+            return self.price.cost(*tokens, batch=is_batch, cached=reply.cached)
         return reply.cost
-
-    def _verdict_without_reply(self, request):
-        error = self.last.errors.get(request.key)
-        if error:
-            return Verdict("error", reason=error)
-        return Verdict("missing", reason="not asked yet")
 
     def verdict(self, reply: Reply, prompt: Prompt, row: dict) -> Verdict:
         """Return the verdict of a stored reply. A status that the provider gave it comes first.
@@ -562,21 +556,17 @@ class Judge:
         row : dict
             The pair, whose texts may be repeated in the reply.
         """
+        less_thinking = PROVIDERS[self.provider].less_thinking
+        limits = outcomes.Limits(less_thinking, self.max_tokens(prompt))
         if reply.outcome != "ok":
-            limits = self._limits(prompt)
             return outcomes.of_provider(reply.outcome, reply.text, reply.output_tokens, limits)
         is_structured = self.schema(prompt) is not None
         verdict = prompt.parse(reply.text, row, structured=is_structured, tags=self.tags)
         if verdict.status != "ok":
-            limits = self._limits(prompt)
             verdict = outcomes.advised(verdict, reply.text, reply.output_tokens, limits)
         if self.likeliest:
             return likelihoods.rescore(verdict, reply.text, reply.top, prompt, self.likeliest)
         return verdict
-
-    def _limits(self, prompt):
-        less_thinking = PROVIDERS[self.provider].less_thinking
-        return outcomes.Limits(less_thinking, self.max_tokens(prompt))
 
     # What a run would take
 

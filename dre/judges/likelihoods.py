@@ -81,13 +81,13 @@ def weighted(probabilities: dict[int, float], k: int = 3) -> float:
     return sum(rating * probability for rating, probability in likeliest) / total
 
 
-def goodness(probabilities: dict[str, float], yes: str = "Positive", no: str = "Negative") -> float:
+def goodness(probabilities: dict[str, float]) -> float:
     """Return g = p(yes) / (p(yes) + p(no)), from 0 to 1 (section 3.2).
 
     A word that is not in `probabilities` counts as 0. At least one of the two has to be there.
     """
-    p_yes = probabilities.get(yes, 0.0)
-    p_no = probabilities.get(no, 0.0)
+    p_yes = probabilities.get("Positive", 0.0)
+    p_no = probabilities.get("Negative", 0.0)
     return p_yes / (p_yes + p_no)
 
 

@@ -80,9 +80,13 @@ def values_of_reply(text: str, prompt, bare: bool = True) -> dict[str, Value]:
         values_of_line = _values_of_line(text, line, prompt, bare)
         if not values_of_line and prompt.verdict == "whole_reply":
             raise Unclear(f"prompt {prompt.name} asks for the value alone, and the reply has more")
+        # The place of one field is the first or the last line. Two fields stand on two lines, or
+        # together in one JSON object.
+        lines_of_a_verdict = 1 if line.is_object else len(prompt.fields)
+        distance_from_an_end = min(i, len(lines) - 1 - i)
         for field, value in values_of_line.items():
             values[field].append(value)
-            if _is_outer(i, line, len(lines), prompt):
+            if distance_from_an_end < lines_of_a_verdict:
                 fields_in_place.add(field)
 
     verdict = {}
@@ -94,17 +98,6 @@ def values_of_reply(text: str, prompt, bare: bool = True) -> dict[str, Value]:
             raise Unclear(f"the {field} is given more than once, and not the same")
         verdict[field] = values[field][0]
     return verdict
-
-
-def _is_outer(i, line, n_lines, prompt):
-    """Whether the i-th line is at the start or the end of a reply.
-
-    With one field only the first and the last line are. Two fields stand on two lines, or together
-    in one JSON object.
-    """
-    lines_of_a_verdict = 1 if line.is_object else len(prompt.fields)
-    distance_from_the_end = n_lines - 1 - i
-    return min(i, distance_from_the_end) < lines_of_a_verdict
 
 
 def _lines(text, prompt):
@@ -119,7 +112,7 @@ def _lines(text, prompt):
             continue
         first_character = end - len(words.lstrip())
         object_end = parse_json.object_end(text, first_character)
-        if object_end and not _rest_of_line(text, object_end).strip():
+        if object_end and not text[object_end:].partition("\n")[0].strip():
             lines.append(_Line(first_character, object_end, is_object=True))
         else:
             lines.append(_Line(start, end, is_object=False))
@@ -136,11 +129,6 @@ def _lines(text, prompt):
                 continue
         verdict_lines.append(line)
     return verdict_lines
-
-
-def _rest_of_line(text, position):
-    """The text between a position and the end of its line."""
-    return text[position:].partition("\n")[0]
 
 
 def _values_of_line(text, line, prompt, bare):

@@ -16,18 +16,9 @@ _BATCH_SHARE = 0.5
 REPLY = {"score": 20, "label": 10, "generate": 400}
 
 
-class _Limit(NamedTuple):
-    """The most tokens of a reply, by models that answer at once and by those that think first."""
-
-    answering: int
-    thinking: int
-
-
-_LONGEST = {
-    "score": _Limit(answering=1024, thinking=8192),
-    "label": _Limit(answering=1024, thinking=8192),
-    "generate": _Limit(answering=4096, thinking=12288),
-}
+# The most tokens of a reply, by models that answer at once and by those that think first.
+_LONGEST = {"score": 1024, "label": 1024, "generate": 4096}
+_LONGEST_THINKING = {"score": 8192, "label": 8192, "generate": 12288}
 
 # Models that think before they answer. The first group must be at the beginning of the name, or
 # after a provider.
@@ -171,10 +162,9 @@ def longest(kind: str, provider: str, model: str, params: Collection[str] = ()) 
 
     Any model on the user's own machine may think.
     """
-    limit = _LONGEST[kind]
     if PROVIDERS[provider].is_own_machine or thinks(model, params):
-        return limit.thinking
-    return limit.answering
+        return _LONGEST_THINKING[kind]
+    return _LONGEST[kind]
 
 
 def in_words(usd: float, most_usd: float) -> str:

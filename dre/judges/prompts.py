@@ -274,16 +274,15 @@ def load(name_or_path: str | Path | Prompt) -> Prompt:
     if built_in:
         return built_in
     path = Path(name_or_path)
-    return from_text(path.stem, None, path)
+    return _checked_prompt(path.stem, *_header_and_body(path), path)
 
 
-def from_text(name: str, text: str | None, path: str | Path = "") -> Prompt:
-    """Return the prompt that the text of a template file makes; None: the text at ``path``.
+def from_text(name: str, text: str, source: str) -> Prompt:
+    """Return the prompt that the text of a template file makes.
 
-    Raises DreError as `load` does; it names the path.
+    Raises DreError as `load` does; it names the source of the text.
     """
-    header, body = _header_and_body(Path(path), text)
-    return _checked_prompt(name, header, body, path)
+    return _checked_prompt(name, *_header_and_body(source, text), source)
 
 
 @functools.cache

@@ -172,18 +172,16 @@ _PLAIN_HEADERS = {
 }
 
 
-class _PlainHeaders:
-    """Removes the headers that an SDK adds from the environment, for a foreign server."""
+def _plain_headers(key_header, key_value):
+    """Return a hook that removes what an SDK adds from the environment, for a foreign server."""
 
-    def __init__(self, key_header, key_value):
-        self.key_header = key_header
-        self.key_value = key_value
-
-    async def __call__(self, request):
+    async def remove_others(request):
         for name in list(request.headers):
             if name.lower() not in _PLAIN_HEADERS:
                 del request.headers[name]
-        request.headers[self.key_header] = self.key_value
+        request.headers[key_header] = key_value
+
+    return remove_others
 
 
 @functools.cache  # reading the certificates takes longer than a call to a local server
@@ -212,8 +210,21 @@ def http_options(target: Target, key_header: str, key_value: str) -> dict[str, A
         "event_hooks": {"response": [wire.note]},
     }
     if not target.is_own_host:
-        options["event_hooks"]["request"] = [_PlainHeaders(key_header, key_value)]
+        options["event_hooks"]["request"] = [_plain_headers(key_header, key_value)]
     return options
+
+
+def stainless_client(package: str, client: str, target: Target, key_header: str, value: str) -> Any:
+    """Return a client of an SDK that Stainless has made, such as OpenAI's and Anthropic's."""
+    sdk = importlib.import_module(package)
+    http = http_options(target, key_header, value)
+    return getattr(sdk, client)(
+        api_key=target.key,
+        base_url=target.address,
+        timeout=None,
+        max_retries=0,
+        http_client=sdk.DefaultAsyncHttpxClient(**http),
+    )
 
 
 # Replies

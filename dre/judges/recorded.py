@@ -4,7 +4,7 @@ import functools
 import hashlib
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 
@@ -43,11 +43,13 @@ class Recorded:
         self.repeat = repeat
         self.repeats = repeats
         self.last = Run()
+        self._verdicts, sha256 = self._load(name)
+        self.signature = f"{self.spec} repeat={repeat} repeats={repeats} sha256={sha256[:12]}"
+
+    def _load(self, name):
+        """Return the verdicts by prompt and repeat, then by pair id; and the sha256 of them."""
         self._folder = recordings.folder(name)
-        recording = _load(self._folder)
-        self._verdicts = recording.verdicts
-        sha256 = recording.sha256[:12]
-        self.signature = f"{self.spec} repeat={repeat} repeats={repeats} sha256={sha256}"
+        return _verdicts_in(self._folder)
 
     @property
     def prompt_names(self) -> set[str]:
@@ -154,16 +156,9 @@ class Recorded:
         recordings.check_hash(self._folder, row["pair_id"], row)
 
 
-class _Recording(NamedTuple):
-    """The verdicts by prompt and repeat, then by pair id; and the sha256 of their file."""
-
-    verdicts: dict[tuple[str, int], dict[str, Verdict]]
-    sha256: str
-
-
 @functools.lru_cache(maxsize=4)
-def _load(folder):
-    """The `_Recording` of a folder."""
+def _verdicts_in(folder):
+    """Return the verdicts of a folder, and the sha256 of their file."""
     verdicts: dict[tuple[str, int], dict[str, Verdict]] = {}
     for _, line in recordings.judgements(folder):
         of_repeat = verdicts.setdefault((line.prompt, line.repeat), {})
@@ -171,7 +166,7 @@ def _load(folder):
             line.status, score_llm=line.score, s_inf=line.influence, label=line.label
         )
     content = (folder / "judgements.jsonl").read_bytes()
-    return _Recording(verdicts, hashlib.sha256(content).hexdigest())
+    return verdicts, hashlib.sha256(content).hexdigest()
 
 
 class Function:

@@ -18,7 +18,6 @@ from dre.datasets import ratings, recordings
 from dre.datasets.registry import fetch
 from dre.errors import DreError
 from dre.judges import prompts
-from dre.judges.asking import Run
 from dre.judges.parse import Verdict
 from dre.judges.prompts import Prompt
 from dre.judges.recorded import Recorded
@@ -67,11 +66,7 @@ class Released(Recorded):
         If the public data are not here and cannot be fetched.
     """
 
-    def __init__(self, name: str, repeat: int = 0, repeats: int = 1):
-        self.spec = f"recorded:{name}"
-        self.repeat = repeat
-        self.repeats = repeats
-        self.last = Run()
+    def _load(self, name):
         self._rows = {}
         verdicts = {}
         for set_name in FILES:
@@ -82,9 +77,8 @@ class Released(Recorded):
                 self._rows[row["pair_id"]] = row
             for pair_id, score in zip(table["pair_id"], table[name]):
                 verdicts[pair_id] = _verdict_of(score)
-        self._verdicts = {(PROMPT, 0): verdicts}
-        digest = hashlib.sha256(repr(verdicts).encode()).hexdigest()
-        self.signature = f"{self.spec} repeat={repeat} repeats={repeats} sha256={digest[:12]}"
+        sha256 = hashlib.sha256(repr(verdicts).encode()).hexdigest()
+        return {(PROMPT, 0): verdicts}, sha256
 
     def knows(self, prompt_name: str) -> bool:
         """Return whether a prompt stands for the words of those who released the scores."""

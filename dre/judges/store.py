@@ -653,10 +653,7 @@ class Store:
 
     def _connect(self):
         """Open the database, or read it as it is if nothing can be written beside it."""
-        if self.is_in_memory:
-            connection = _connection_to(_IN_MEMORY)
-        else:
-            connection = _connection_to(self.path)
+        connection = _connection_to(self.path)
         try:
             self._check_form(connection)
         except sqlite3.OperationalError:
@@ -690,13 +687,9 @@ class Store:
         self._thread_lock = threading.RLock()
 
 
-def _forget_writer_locks():
-    """In a child process no thread of the parent is left that could give a lock back."""
-    _writer_locks.clear()
-
-
+# In a child process no thread of the parent is left that could give a lock back.
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_writer_locks)
+    os.register_at_fork(after_in_child=_writer_locks.clear)
 
 
 def _rows(replies):

@@ -113,12 +113,12 @@ class _Cut:
         self._answer_begins = re.compile(rf"\s*+(?:{answer_begins})", _FLAGS)
         self._control = re.compile(rf"\s*+(?:{control})", _FLAGS)
         self._answer_ends = re.compile(rf"(?:{_any_of(tags.answer_ends)})\s*+\Z", _FLAGS)
-        self._begins = re.compile(begins, _FLAGS)
+        # Words begin thinking at the start of a reply alone, if it ends; elsewhere they are words.
+        self._begins = re.compile(_NOTHING if self.are_words else begins, _FLAGS)
         limits = f"{ends}|{answer_begins if self.are_words else control}"
         self._limits = re.compile(limits, _FLAGS)
-        self.mark = limits if self.are_words else f"{begins}|{limits}"
-        if self.are_words:
-            self.mark += rf"|\A\s*+(?:{begins})(?=.*?(?:{limits}))"
+        words_at_the_start = rf"\A\s*+(?:{begins})(?=.*?(?:{limits}))"
+        self.mark = f"{limits}|{words_at_the_start if self.are_words else begins}"
 
     def answer(self, text):
         """Return where the answer stands behind thinking of this kind, or None without any."""
@@ -140,21 +140,17 @@ class _Cut:
     def check(self, text, start, end):
         """Raise `Unclear` if tags of this kind stand in what is left."""
         last_limit = _last(self._limits.finditer(text, start, end))
-        last_begin = None
-        if not self.are_words:
-            last_begin = _last(self._begins.finditer(text, start, end))
-        if last_begin is None and last_limit is None:
-            return
-        if last_begin is not None and (last_limit is None or last_begin.end() > last_limit.end()):
+        last_begin = _last(self._begins.finditer(text, start, end))
+        if last_begin and (last_limit is None or last_begin.end() > last_limit.end()):
             raise Unclear("the reply breaks off while thinking", "truncated")
-        assert last_limit is not None, "one of them is there"
-        # Without a first tag nothing was begun that could break off.
-        is_begun = not self.are_words and self._begins.search(text) is not None
-        raise Unclear(
-            f"the tag {last_limit[0].strip()!r:.40} stands within the reply: start the server so "
-            "that thinking comes apart from the answer (its reasoning parser)",
-            "truncated" if is_begun else None,
-        )
+        if last_limit:
+            # Without a first tag nothing was begun that could break off.
+            is_begun = self._begins.search(text) is not None
+            raise Unclear(
+                f"the tag {last_limit[0].strip()!r:.40} stands within the reply: start the server "
+                "so that thinking comes apart from the answer (its reasoning parser)",
+                "truncated" if is_begun else None,
+            )
 
 
 def _last(matches):

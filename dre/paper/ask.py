@@ -53,11 +53,10 @@ def ask(settings: Profile, notebook: str | None = None, run: str | None = None) 
     planned = plan.asks(settings, notebook)
     # A training and a score take all cores, so they are not made side by side.
     numbers = _numbers_shown(settings, planned)
-    run = run or new_run()
-    tasks = []
-    for judge in live_judges:
-        tasks.append(functools.partial(_ask_judge, judge, planned, numbers, run))
-    asking.side_by_side(tasks)
+    ask_judge = functools.partial(
+        _ask_judge, planned=planned, numbers=numbers, run=run or new_run()
+    )
+    asking.side_by_side([functools.partial(ask_judge, judge) for judge in live_judges])
 
 
 def _numbers_shown(settings, planned) -> list[pd.DataFrame | None]:

@@ -68,14 +68,21 @@ def in_words(profile: Profile, run: str) -> str:
     if of_all_runs.empty:
         return ""
     texts = [f"the bill of profile {profile.name}, with all its runs (store {Store().path}):"]
-    for judge, of_judge in of_all_runs.groupby("judge", sort=False):
-        for line in of_judge.to_dict("records"):
-            texts.append(f"  {judge}, {line['table']}: {bill.in_words(line)}")
-        if len(of_judge) > 1:
-            texts.append(f"  {judge}, {_IN_ALL}: {bill.in_words(_sums(of_judge))}")
+    for line in _with_sums(of_all_runs):
+        texts.append(f"  {line['judge']}, {line['table']}: {bill.in_words(line)}")
     of_run = lines(profile, run)
     now = bill.in_words(_sums(of_run)) if len(of_run) else "nobody was asked, all was stored"
     return "\n".join([*texts, f"of this, this run: {now}"])
+
+
+def _with_sums(table):
+    """Return the lines of a bill, and after those of a judge with several their sums."""
+    rows = []
+    for judge, of_judge in table.groupby("judge", sort=False):
+        rows += of_judge.to_dict("records")
+        if len(of_judge) > 1:
+            rows.append({"judge": judge, "table": _IN_ALL} | _sums(of_judge))
+    return rows
 
 
 def _sums(table):
@@ -89,13 +96,8 @@ def write(profile: Profile) -> None:
     table = lines(profile)
     if table.empty:
         return
-    rows = []
-    for judge, of_judge in table.groupby("judge", sort=False):
-        rows += of_judge.to_dict("records")
-        if len(of_judge) > 1:
-            rows.append({"judge": judge, "table": _IN_ALL} | _sums(of_judge))
-    rows.append({"judge": "all judges", "table": _IN_ALL} | _sums(table))
-    printed = pd.DataFrame(rows).loc[:, list(_HEADERS)]
+    total = {"judge": "all judges", "table": _IN_ALL} | _sums(table)
+    printed = pd.DataFrame([*_with_sums(table), total]).loc[:, list(_HEADERS)]
     counts = dict.fromkeys(["calls", "calls_without_reply", "input_tokens", "output_tokens"], 0)
     printed = printed.astype(dict.fromkeys(counts, "Int64"))
     shown = Table(

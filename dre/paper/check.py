@@ -41,28 +41,30 @@ def _faults(settings) -> Iterator[str]:
         if name not in dialogues.PUBLIC and "train" not in dialogues.SPLITS.get(name, ()):
             expected = ", ".join([*dialogues.PUBLIC, "dailydialog++-positives"])
             yield f"extra.dialogues names {name}, expected some of {expected}"
-    for name in settings.extra.graded:
-        if not recordings.exists(name):
-            yield f"extra.graded names {name}, expected some of {', '.join(recordings.names())}"
+    graded = [name for name in settings.extra.graded if not recordings.exists(name)]
+    yield from _unknown("extra.graded", graded, recordings.names())
     for judge in settings.judge_settings:
         yield from _judge_fault(settings, judge)
+    yield from _unknown("prompts", settings.prompts, prompts.names())
     for name, file in settings.prompts.items():
-        if name not in prompts.names():
-            yield f"prompts names {name}, expected some of {', '.join(prompts.names())}"
-        else:
+        if name in prompts.names():
             yield from _fault_of(f"prompts.{name}", prompts.load, settings.root / file)
     for entry in settings.augment:
         yield from _augmentation_fault(settings, entry)
-    for name in settings.metrics:
-        if name not in printed_metrics.MODELS:
-            expected = ", ".join(printed_metrics.MODELS)
-            yield f"metrics names {name}, expected some of {expected}"
+    yield from _unknown("metrics", settings.metrics, printed_metrics.MODELS)
     if settings.cases and settings.name == COMMITTED:
         yield f"cases: profile {COMMITTED} reads recorded scores of small models, take another one"
     elif settings.cases:
         yield from _fault_of("cases", printed_cases.read, settings.cases)
     if "huynh" in settings.optional_prompts and "fed-turn" not in settings.rated:
         yield "optional_prompts names huynh, whose items are those of fed-turn: name it in rated"
+
+
+def _unknown(key, names, known) -> Iterator[str]:
+    """Yield what a key of the profile names and nobody knows."""
+    for name in names:
+        if name not in known:
+            yield f"{key} names {name}, expected some of {', '.join(known)}"
 
 
 def _fault_of(key, function, *arguments) -> Iterator[str]:

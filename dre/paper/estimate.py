@@ -24,7 +24,7 @@ from dre.slm import recipes
 #: Tokens of a typical reply where it is longer than a score: an analysis comes before the rating.
 REPLY = {"analyse_rate": 120}
 #: The papers' own speed with Ollama on an RTX A6000 (DRE, section 4.4): minutes for an example.
-_MINUTES = {"deepseek-r1": 3.0}
+_MINUTES_OF_DEEPSEEK = 3.0
 _MINUTES_OF_OTHERS = 1.0
 #: On which GPU steps that train an encoder were measured, and where their times are.
 MEASURED_ON = "one NVIDIA H200 (bfloat16, torch 2.11)"
@@ -86,11 +86,8 @@ def calls(settings: Profile, notebook: str | None = None) -> pd.DataFrame:
                 trainings.append(question.training)
             rows.append(_row(judge, question, counted, trainings))
     table = pd.DataFrame(rows, columns=COLUMNS)
-    by = ["table", "judge", "prompt"]
-    sums = table.groupby(by, sort=False).sum(min_count=1)
-    total = pd.DataFrame(sums).reset_index()
-    has_calls = total["calls"] > 0
-    return pd.DataFrame(total[has_calls]).reset_index(drop=True)
+    sums = pd.DataFrame(table.groupby(COLUMNS[:3], sort=False).sum(min_count=1))
+    return sums.query("calls > 0").reset_index()
 
 
 def _row(
@@ -98,10 +95,8 @@ def _row(
 ) -> dict[str, Any]:
     """What one question takes, without what earlier ones counted."""
     live = judge.open(question.prompt)
-    family = question.prompt.split("_")[0]
-    for name in OPTIONAL:
-        if question.prompt.startswith(name):
-            family = name
+    families = (name for name in OPTIONAL if question.prompt.startswith(name))
+    family = next(families, question.prompt)
     sums = dict.fromkeys(COLUMNS[3:], 0.0)
     try:
         numbers = None
@@ -112,11 +107,9 @@ def _row(
             rows["examples"] = [question.examples[pair_id] for pair_id in rows["pair_id"]]
         for name in judge.prompt_names(question.prompt):
             prompt = judge.prompt(name)
-            unanswered: list[Request] = []
-            for request in live.unanswered(rows, prompt):
-                if request.key not in counted:
-                    counted.add(request.key)
-                    unanswered.append(request)
+            requests = {request.key: request for request in live.unanswered(rows, prompt)}
+            unanswered = [request for key, request in requests.items() if key not in counted]
+            counted.update(requests)
             expected = live.expect(unanswered, prompt, REPLY.get(family))
             for key, value in zip(sums, expected):
                 sums[key] += value
@@ -218,7 +211,9 @@ def trainings(settings: Profile) -> Trainings:
     DreError if a training set is missing.
     """
     sizes = {entry.key: _contexts(settings, entry) for entry in settings.sets}
-    size_of_all = sum(sizes.values()) + sum(_added_contexts(entry) for entry in settings.sets)
+    size_of_all = sum(sizes.values())
+    for entry in settings.sets:
+        size_of_all += len(dialogues.load(entry.train[0], entry.more)) if entry.more else 0
     seconds = 0.0
     n_steps = 0
     planned = plan.trainings(settings)
@@ -228,14 +223,11 @@ def trainings(settings: Profile) -> Trainings:
         batch = model.batch_contexts or recipe.batch_contexts
         size = size_of_all if recipe.takes_all_sets else sizes[training.key]
         steps = math.ceil(size / batch)
+        per_step = seconds_per_step(settings, model.text_length or recipe.max_seq_length, batch)
         for stage in recipe.stages:
             learns = "encoder" in stage.trains
-            per_step = _SECONDS_PER_STEP_OF_HEAD
-            if learns:
-                length = model.text_length or recipe.max_seq_length
-                per_step = seconds_per_step(settings, length, batch)
             n_steps += stage.epochs * steps
-            seconds += stage.epochs * steps * per_step
+            seconds += stage.epochs * steps * (per_step if learns else _SECONDS_PER_STEP_OF_HEAD)
     n_models = len(planned)
     gigabytes = n_models * _GIGABYTES.get(settings.encoder, math.nan)
     return Trainings(n_models, n_steps, seconds / 3600, gigabytes)
@@ -251,17 +243,13 @@ def seconds_per_step(settings: Profile, length: int, batch: int) -> float:
     batch : contexts in a step. Other numbers than eight were not measured.
     """
     table = pd.read_csv(registry.PROJECT / _MEASURED_STEPS)
-    seconds = {}  # by the number of tokens
-    slowest = 0.0
-    for row in table.to_dict("records"):
-        slower = max(row["seconds_a_step"], row["seconds_in_second_run"])
-        slowest = max(slowest, slower)
-        if row["encoder"] == settings.encoder:
-            seconds[row["tokens"]] = slower
-    if seconds:
-        at_least = [tokens for tokens in seconds if tokens >= length]
-        slowest = seconds[min(at_least) if at_least else max(seconds)]
-    share = batch / float(table["contexts_a_step"].iloc[0])
+    table["seconds"] = table[["seconds_a_step", "seconds_in_second_run"]].max(axis=1)
+    slowest = max(table["seconds"])
+    of_encoder = table.query("encoder == @settings.encoder").sort_values("tokens")
+    if len(of_encoder):
+        place = of_encoder["tokens"].searchsorted(length)
+        slowest = of_encoder["seconds"].iloc[min(place, len(of_encoder) - 1)]
+    share = batch / table["contexts_a_step"].iloc[0]
     return slowest * (_SHARE_OF_ANY_STEP + (1 - _SHARE_OF_ANY_STEP) * share)
 
 
@@ -280,26 +268,25 @@ def pcaf_trainings(settings: Profile) -> Trainings:
     n_ideas = settings.pcaf.ideas
     if n_ideas is None:
         return Trainings(n_models, math.nan, math.nan, 0.0)
+
+    def steps(n):
+        """Return the steps of an epoch over so many ideas, as `dre.paper.pcaf.train` takes them."""
+        return math.ceil(max(n - 1, 0) / batch)
+
     n_steps = 0
     n_texts = 0.0
+    batch = settings.pcaf.batch_ideas
     of_first, of_distillation = settings.pcaf.epochs
     for training in planned:
         # A right and a wrong response of each idea, in each version. The teacher reads them, too.
         n_versions = 2 * len(training.versions)
         n_further = n_ideas * len(training.further)
-        n_steps += of_first * _steps(n_ideas, settings) + of_distillation * _steps(
-            n_further, settings
-        )
+        n_steps += of_first * steps(n_ideas) + of_distillation * steps(n_further)
         n_texts += of_first * n_versions * n_ideas
         n_texts += of_distillation * n_versions * n_further * (1 + _SHARE_OF_TEACHER)
     n_seeds = len(settings.seeds)
     hours = n_seeds * n_texts * SECONDS_PER_TEXT_OF_PCAF / 3600
     return Trainings(n_models, n_seeds * n_steps, hours, 0.0)
-
-
-def _steps(n_ideas, settings):
-    """Return the steps of an epoch over so many ideas, as `dre.paper.pcaf.train` takes them."""
-    return math.ceil(max(n_ideas - 1, 0) / settings.pcaf.batch_ideas)
 
 
 def _contexts(settings, entry):
@@ -313,24 +300,14 @@ def _contexts(settings, entry):
     if name == "dailydialog++" and split == "train":
         table = pd.read_csv(settings.root / "data/paper/dre_table2.csv")
         is_train = (table["dataset"] == "DailyDialog++") & (table["split"] == "train")
-        row = pd.DataFrame(table[is_train])
-        return int(row["contexts"].iloc[0])
+        return int(table.loc[is_train, "contexts"].iloc[0])
     return len(dialogues.load(name, split))
-
-
-def _added_contexts(entry):
-    """How many contexts recipe ``ours`` adds to those of a set, at most."""
-    name, _ = entry.train
-    return len(dialogues.load(name, entry.more)) if entry.more else 0
 
 
 def of_notebook(settings: Profile, notebook: str) -> str:
     """Say in words what asking for one notebook will take, a line for each live judge."""
-    table = calls(settings, notebook)
-    lines = []
-    for judge, rows in table.groupby("judge", sort=False):
-        lines.append(f"{judge}: {_in_words(_sums(rows))}")
-    return "\n".join(lines)
+    by_judge = calls(settings, notebook).groupby("judge", sort=False)
+    return "\n".join(f"{judge}: {_in_words(_sums(rows))}" for judge, rows in by_judge)
 
 
 def report(settings: Profile, table: pd.DataFrame) -> str:
@@ -343,10 +320,10 @@ def report(settings: Profile, table: pd.DataFrame) -> str:
     """
     lines = [f"profile {settings.name}: what a run would take. Nothing was asked.", ""]
     if table.empty:
-        lines.append("Judges: no calls; all that is needed is recorded or stored.")
-        lines.append(
-            f"To ask a judge of yours, name it under judges in profiles/{settings.name}.yaml."
-        )
+        lines += [
+            "Judges: no calls; all that is needed is recorded or stored.",
+            f"To ask a judge of yours, name it under judges in profiles/{settings.name}.yaml.",
+        ]
     for row in table.to_dict("records"):
         lines.append(f"{row['table']:<14} {row['prompt']:<14} {row['judge']:<34} {_in_words(row)}")
     for judge, rows in table.groupby("judge", sort=False):
@@ -355,16 +332,12 @@ def report(settings: Profile, table: pd.DataFrame) -> str:
             hours = hours_of_ollama(str(judge), math.fsum(rows["calls"]))
             lines.append(f"  about {hours:,.0f} hours of an RTX A6000 at the papers' speed")
     if len(table):
-        optional = sorted({*OPTIONAL.values()} - {*settings.optional_prompts})
-        lines += [
-            "",
-            f"Not asked, since optional_prompts does not name them: {', '.join(optional)}",
-        ]
+        optional = ", ".join(sorted({*OPTIONAL.values()} - {*settings.optional_prompts}))
         priced = table.dropna(subset="usd")
-        total, most = math.fsum(priced["usd"]), math.fsum(priced["usd_at_most"])
-        lines += ["", f"All judges together: {prices.in_words(total, most)}."]
+        dollars = prices.in_words(math.fsum(priced["usd"]), math.fsum(priced["usd_at_most"]))
+        lines += ["", f"Not asked, since optional_prompts does not name them: {optional}"]
+        lines += ["", f"All judges together: {dollars}."]
     n_models, n_steps, hours, gigabytes = trainings(settings)
-    of_pcaf = pcaf_trainings(settings)
     replies = table["calls"].sum() * _KILOBYTES_PER_REPLY / 1e6
     size = "unknown size" if math.isnan(gigabytes) else f"{gigabytes:.1f} GB of disk"
     lines += [
@@ -374,7 +347,7 @@ def report(settings: Profile, table: pd.DataFrame) -> str:
         "measured on",
         f"  {MEASURED_ON} with 8 contexts; for other numbers, and for a head "
         f"({_SECONDS_PER_STEP_OF_HEAD} s), it is assumed.",
-        *_pcaf_in_words(of_pcaf),
+        *_pcaf_in_words(pcaf_trainings(settings)),
         *_metrics_in_words(settings),
         f"Replies take about {replies:.2f} GB of disk. "
         "Packages and public data take about 7 GB more.",
@@ -423,8 +396,5 @@ def _in_words(row):
 
 def hours_of_ollama(judge: str, n_calls: float) -> float:
     """Return the hours that calls take at the papers' own speed, on an RTX A6000."""
-    minutes = _MINUTES_OF_OTHERS
-    for model, minutes_of_model in _MINUTES.items():
-        if model in judge:
-            minutes = minutes_of_model
+    minutes = _MINUTES_OF_DEEPSEEK if "deepseek-r1" in judge else _MINUTES_OF_OTHERS
     return n_calls * minutes / 60

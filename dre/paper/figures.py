@@ -36,7 +36,7 @@ def loss_and_accuracy(curves: pd.DataFrame, loss: str, accuracy: str) -> Figure:
     loss, accuracy : str
         The names of these columns, such as ``contrastive_loss``. The accuracy is a share.
     """
-    sets = list(dict.fromkeys(curves["set"]))
+    sets = curves["set"].unique()
     width = max(2.6 * len(sets) + 0.6, 4.5)
     fig, axes = plt.subplots(2, len(sets), figsize=(width, 4.2), squeeze=False, sharex="col")
     loss_limit = 1.08 * curves[loss].max()
@@ -44,8 +44,8 @@ def loss_and_accuracy(curves: pd.DataFrame, loss: str, accuracy: str) -> Figure:
     lowest_accuracy = min(30, 10 * np.floor(10 * curves[accuracy].min()) - 2)
     for row, disentangled in enumerate((False, True)):
         for column, name in enumerate(sets):
-            is_drawn = (curves["set"] == name) & (curves["disentangled"] == disentangled)
-            means = curves[is_drawn].pivot_table(index="epoch", values=[loss, accuracy])
+            of_set = curves.query("set == @name and disentangled == @disentangled")
+            means = of_set.pivot_table(index="epoch", values=[loss, accuracy])
             ax = axes[row, column]
             loss_label = loss.replace("_", " ")
             accuracy_label = accuracy.replace("_", " ")
@@ -71,9 +71,8 @@ def loss_and_accuracy(curves: pd.DataFrame, loss: str, accuracy: str) -> Figure:
                 twin.tick_params(labelright=False)
             if row == 1:
                 ax.set_xlabel("epoch")
-    handles = [ax.get_lines()[0], twin.get_lines()[0]]
-    labels = [handle.get_label() for handle in handles]
-    fig.legend(handles, labels, loc="outside lower center", ncols=2)
+    handles = [*ax.get_lines(), *twin.get_lines()]
+    fig.legend(handles=handles, loc="outside lower center", ncols=2)
     return fig
 
 
@@ -126,7 +125,7 @@ def projections(points: pd.DataFrame) -> Figure:
     points : DataFrame
         What `project` returns.
     """
-    context_ids = list(dict.fromkeys(points["context_id"]))
+    context_ids = points["context_id"].unique()
     size = (2.0 * len(context_ids) + 0.4, 4.4)
     fig, axes = plt.subplots(2, len(context_ids), figsize=size, squeeze=False)
     for row, space in enumerate(SPACES):
@@ -135,12 +134,11 @@ def projections(points: pd.DataFrame) -> Figure:
             is_drawn = (points["space"] == space) & (points["context_id"] == context_id)
             for kind in ("context", "positive", "adversarial"):
                 look = KIND_LOOKS[kind]
-                of_kind = points[is_drawn & (points["kind"] == kind)]
-                is_hollow = kind == "adversarial"
                 ax.scatter(
-                    of_kind["x"],
-                    of_kind["y"],
-                    facecolors="white" if is_hollow else look.colour,
+                    "x",
+                    "y",
+                    data=points[is_drawn & (points["kind"] == kind)],
+                    facecolors="white" if kind == "adversarial" else look.colour,
                     edgecolors=look.colour,
                     marker=look.marker,
                     s=110 if kind == "context" else 28,
@@ -151,8 +149,7 @@ def projections(points: pd.DataFrame) -> Figure:
             if row == 0:
                 ax.set_title(f"context {column + 1}", fontsize=9, fontweight="normal")
         axes[row, 0].set_ylabel(_SPACES_IN_WORDS[space])
-    handles, labels = axes[0, 0].get_legend_handles_labels()
-    fig.legend(handles, labels, loc="outside lower center", ncols=3)
+    fig.legend(handles=axes[0, 0].collections, loc="outside lower center", ncols=3)
     return fig
 
 
@@ -184,7 +181,7 @@ def twin_differences(curves: pd.DataFrame, measures: Sequence[str]) -> pd.DataFr
     last_epoch = curves.groupby(training)["epoch"].transform("max")
     ends = curves[curves["epoch"] == last_epoch].set_index(training)[list(measures)]
     with_it = pd.DataFrame(ends.xs(True, level="disentangled"))
-    without_it = pd.DataFrame(ends.xs(False, level="disentangled"))
+    without_it = ends.xs(False, level="disentangled")
     return with_it - without_it
 
 
@@ -199,7 +196,7 @@ def differences(gains: pd.DataFrame, effects: pd.DataFrame) -> Figure:
         A row for each column of `gains`: ``effect``, its name in words, and the mean as
         `mean_with_interval` returns it.
     """
-    sets = list(gains.index.unique("set"))
+    sets = gains.index.unique("set")
     size = (7.4, 0.45 * len(sets) + 1.2)
     fig, axes = plt.subplots(1, len(effects), figsize=size, sharey=True)
     for ax, measure, (_, effect) in zip(axes, gains, effects.iterrows()):
@@ -228,7 +225,7 @@ def gap_in_deviations(distances: np.ndarray, is_positive: np.ndarray) -> float:
     positive = distances[is_positive]
     adversarial = distances[~is_positive]
     deviation = np.sqrt((positive.var() + adversarial.var()) / 2)
-    return float((adversarial.mean() - positive.mean()) / deviation)
+    return (adversarial.mean() - positive.mean()) / deviation
 
 
 def histograms(
@@ -248,14 +245,15 @@ def histograms(
     for ax, (title, runs) in zip(axes, distances_by_model.items()):
         for kind, rows in kinds.items():
             colour, _, line = KIND_LOOKS[kind]
-            is_filled = kind == "positive"
             counts, _ = np.histogram(np.concatenate([run[rows] for run in runs]), bins)
             percent = 100 * counts / counts.sum()
-            look = {"fill": is_filled, "alpha": 0.4} if is_filled else {"linestyle": line}
+            look = {"linestyle": line}
+            if kind == "positive":
+                look = {"fill": True, "alpha": 0.4}
             ax.stairs(percent, bins, color=colour, linewidth=1.4, label=kind, **look)
         gap = np.mean([gap_in_deviations(run, is_positive) for run in runs])
         ax.set_title(f"{title}:\n{gap:.1f} deviations apart", fontsize=9, fontweight="normal")
         ax.set_xlabel("distance to the context")
     axes[0].set_ylabel("responses (%)")
-    fig.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+    fig.legend(handles=axes[0].patches, loc="outside lower center", ncols=2)
     return fig

@@ -10,8 +10,8 @@ import re
 import sys
 import threading
 import time
-import tokenize
 from pathlib import Path
+from tokenize import COMMENT, DEDENT, ENDMARKER, INDENT, NEWLINE, NL, generate_tokens
 
 from dre.errors import DreError
 from dre.files import replace
@@ -28,14 +28,7 @@ _PROJECT_NAME = re.compile(r"\d\d_[a-z\d_]+\.ipynb")  # not 04_correlation-Copy1
 #: What a notebook prints of Python's version, and of the build of torch, such as ``+cpu``.
 _PYTHON = re.compile(r" · Python 3\.[\w.+]+(?= · )")
 _BUILD_OF_TORCH = re.compile(r"(\btorch[ :]\d+\.\d+\.[\w.]+)\+\w+")
-_NO_CODE = {
-    tokenize.COMMENT,
-    tokenize.NL,
-    tokenize.NEWLINE,
-    tokenize.INDENT,
-    tokenize.DEDENT,
-    tokenize.ENDMARKER,
-}
+_NO_CODE = {COMMENT, NL, NEWLINE, INDENT, DEDENT, ENDMARKER}
 
 
 class Notebook:
@@ -98,19 +91,14 @@ def code(content: dict) -> list[list[str]]:
     cells = []
     for number, cell in enumerate(code_cells(content), 1):
         # A line for the shell or for IPython is not Python. It becomes a text.
-        python = re.sub(
-            r"^(\s*)([%!].*)",
-            lambda line: line[1] + repr(line[2]),
-            source(cell),
-            flags=re.MULTILINE,
-        )
+        python = re.sub(r"(?m)^(\s*)([%!].*)", lambda line: line[1] + repr(line[2]), source(cell))
         try:
             ast.parse(python)
         except SyntaxError as error:
             raise DreError(f"cell [{number}], line {error.lineno}: {error.msg}") from error
 
         code_lines = set()
-        for token in tokenize.generate_tokens(io.StringIO(python).readline):
+        for token in generate_tokens(io.StringIO(python).readline):
             if token.type not in _NO_CODE:
                 code_lines.update(range(token.start[0], token.end[0] + 1))
         lines = source(cell).split("\n")

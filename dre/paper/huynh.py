@@ -121,7 +121,7 @@ def quality_rows(settings: Profile, judge: PanelJudge) -> list[dict]:
 
 def _printed_quality(root, judge, level, quality, selection):
     """Return what the paper prints of a quality with a choice of three examples, if it does."""
-    if selection.n != 3 or selection.is_zero_shot:
+    if selection.n != 3:
         return {"printed": math.nan, "printed_of": ""}
     name = PRINTED_MODELS.get(judge.judge.model.partition(":")[2])
     if name and selection.choice == "manual":

@@ -489,9 +489,9 @@ def reactions(judge: str, by_set: Mapping[str, Judgements]) -> pd.DataFrame:
     rows = []
     for source in labels:
         of_sets = [_reactions_on_set(of_set, source) for of_set in by_set.values()]
-        row: dict[str, object] = {"judge": judge, "numbers": source}
-        for what in of_sets[0]:
-            row |= jackknife([of_set[what].to_numpy() for of_set in of_sets], str(what))
+        row = {"judge": judge, "numbers": source}
+        for measure in of_sets[0]:
+            row |= jackknife([of_set[measure].to_numpy() for of_set in of_sets], str(measure))
         rows.append(row)
     return pd.DataFrame(rows)
 

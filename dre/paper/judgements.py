@@ -103,13 +103,9 @@ def slm_accuracy(settings: Profile, slm: Any, key: str) -> float:
     key : the set of the profile that it was trained on.
     """
     entry = next(entry for entry in settings.sets if entry.key == key)
-    dev, test = contexts.held_out(entry)
-    dev_pairs = dialogues.pairs(dev, "pa")
-    test_pairs = dialogues.pairs(test, "pa")
-    dev_scores = slm.score(dev_pairs)["score_slm"]
-    threshold = classification.choose_threshold(dev_scores, dev_pairs["kind"])
-    test_scores = slm.score(test_pairs)["score_slm"]
-    return _accuracy(test_pairs, classification.correct(test_pairs, test_scores, threshold))
+    dev, test = (dialogues.pairs(split, "pa") for split in contexts.held_out(entry))
+    threshold = classification.choose_threshold(slm.score(dev)["score_slm"], dev["kind"])
+    return _accuracy(test, classification.correct(test, slm.score(test)["score_slm"], threshold))
 
 
 def _accuracy(pairs, decisions):
@@ -235,7 +231,7 @@ class PanelJudge:
 
     def _check_asked(self, table, prompt):
         """Raise a DreError if no reply came, and say once if some did not."""
-        is_missing = (table["status"] == "missing").to_numpy()
+        is_missing = table["status"] == "missing"
         if len(table) and is_missing.all():
             raise DreError(
                 f"{self.name} has not been asked about these {len(table)} pairs with prompt "
@@ -315,8 +311,7 @@ class PanelJudge:
             if not self._has_file("fed_qualities.jsonl"):
                 return None
             table = recordings.fed_judged(self._recording)
-            is_shown = table["examples"] == selection.choice
-            table = pd.DataFrame(table[is_shown]).drop(columns="examples")
+            table = table.query("examples == @selection.choice").drop(columns="examples")
             return None if table.empty else table.reset_index(drop=True)
         if not self.asks("quality_overall"):
             return None
@@ -324,11 +319,11 @@ class PanelJudge:
         for question in plan.quality_questions(self.settings, selection):
             table = self.scores(question.pairs, question.prompt, examples=question.examples)
             assert table is not None, "the profile asks for these"
-            part = table.rename(columns={"pair_id": "item"}).assign(quality=question.quality)
+            part = table.rename(columns={"pair_id": "item"}).assign(quality=question.name)
             parts.append(part[["item", "quality", "score"]])
         return pd.concat(parts, ignore_index=True)
 
-    def goodness(self, question: plan.YesNoQuestion) -> pd.Series | None:
+    def goodness(self, question: plan.Question) -> pd.Series | None:
         """Return how good a live judge calls responses, from 0 to 1 (Huynh et al., section 3.2).
 
         It is p(yes) of a judge with ``logprobs``; of others 1 for a yes and 0 for a no.
@@ -390,7 +385,7 @@ class PanelJudge:
         if not judge.knows(prompt):
             return None
         table = judge.score(pairs, prompt, ask=False)
-        if (table["status"] == "missing").to_numpy().all():
+        if (table["status"] == "missing").all():
             return None
         return _told(table, pairs)
 
@@ -480,48 +475,37 @@ class PanelJudge:
 def _told(table, pairs):
     """A judge's table with the columns of `PanelJudge.scores` and the index of the pairs."""
     scores = table.rename(columns={"score_llm": "score", "s_inf": "influence"})
-    return scores.loc[:, list(COLUMNS)].set_index(pairs.index)
+    return scores[[*COLUMNS]].set_index(pairs.index)
 
 
 def _mean_of_criteria(tables: Mapping[str, pd.DataFrame], pairs, family):
-    """One table of the tables of all criteria: the score is the mean of the four, on 0-5."""
+    """One table of the tables of all criteria, each with the first trouble that one of them had."""
     by_criterion = pd.DataFrame({name: table["score_llm"] for name, table in tables.items()})
-    status = pd.Series("ok", index=by_criterion.index)
-    reason = pd.Series("", index=by_criterion.index)
-    cost = pd.Series(0.0, index=by_criterion.index)
+    trouble = pd.DataFrame({"status": "ok", "reason": ""}, index=by_criterion.index)
     for table in tables.values():
-        is_first_trouble = (status == "ok") & (table["status"] != "ok")
-        status = status.mask(is_first_trouble, table["status"])
-        reason = reason.mask(is_first_trouble, table["reason"])
-        cost = cost + table["cost"]
-    told = pd.DataFrame(
-        {
-            "pair_id": pairs["pair_id"].to_numpy(),
-            "score": _on_top(by_criterion, family),
-            "influence": np.nan,
-            "label": None,
-            "status": status,
-            "reason": reason,
-            "cost": cost,
-        }
-    )
-    return told.join(by_criterion).set_index(pairs.index)
+        is_first = (trouble["status"] == "ok") & (table["status"] != "ok")
+        trouble = trouble.mask(is_first, table[["status", "reason"]])
+    trouble["cost"] = sum(table["cost"] for table in tables.values())
+    return _of_family(pairs, by_criterion, family, trouble)
+
+
+def _of_family(pairs, by_criterion, family, told):
+    """The table of `PanelJudge.scores`: the score is the mean of the four criteria, on 0-5."""
+    scores = pd.DataFrame({"pair_id": pairs["pair_id"].to_numpy(), "influence": np.nan}, told.index)
+    scores = scores.assign(score=_on_top(by_criterion, family), label=None)
+    return scores.join([told, by_criterion])[[*COLUMNS, *by_criterion]].set_index(pairs.index)
 
 
 def _on_top(by_criterion: pd.DataFrame, family: str) -> pd.Series:
     """The mean of criteria, each brought to 0-1 by its own scale first, on 0-5."""
     shares = {}
     for criterion, column in by_criterion.items():
-        low, high = _scale(f"{family}_{criterion}")
+        scale = prompts.load(f"{family}_{criterion}").scale
+        assert scale is not None, "these prompts ask for a score"
+        low, high = scale
         shares[criterion] = (column - low) / (high - low)
     # Rounded, so that equal means stay ties.
     return (TOP * pd.DataFrame(shares).mean(axis=1, skipna=False)).round(9)
-
-
-def _scale(name) -> tuple[float, float]:
-    scale = prompts.load(name).scale
-    assert scale is not None, "these prompts ask for a score"
-    return scale
 
 
 def _recorded_criteria(recording, pairs, family):
@@ -529,34 +513,9 @@ def _recorded_criteria(recording, pairs, family):
     table = recordings.criteria(recording)
     table = table[table["prompt"] == family].set_index("pair_id")
     criteria = list(released.CRITERIA.values())
-    by_criterion = table[criteria].reindex(pairs["pair_id"]).set_index(pairs.index)
+    by_criterion = table[criteria].reindex(pairs["pair_id"]).reset_index(drop=True)
     is_there = by_criterion.notna().all(axis=1)
-    if not is_there.any():
+    if not np.any(is_there):
         return None
-    status = np.where(is_there, "ok", "missing")
-    scores = pd.DataFrame({"pair_id": pairs["pair_id"], "score": _on_top(by_criterion, family)})
-    scores = scores.assign(influence=np.nan, label=None, status=status, reason="", cost=0.0)
-    return scores.join(by_criterion)
-
-
-def printed_rows(table: pd.DataFrame, judge_names: Sequence[PanelJudge]) -> pd.DataFrame:
-    """Return the rows of a paper's table that belong to judges of the panel.
-
-    Parameters
-    ----------
-    table : DataFrame
-        With a column ``judge``, as ``data/paper/dre_table4.csv`` has.
-    judge_names : list of PanelJudge
-        The panel.
-
-    Returns
-    -------
-    DataFrame
-        The same columns, with our name of the judge in ``judge`` and the paper's in ``printed``.
-    """
-    parts = []
-    for judge in judge_names:
-        if judge.printed_name:
-            rows = table[table["judge"] == judge.printed_name]
-            parts.append(rows.assign(judge=judge.name, printed=judge.printed_name))
-    return pd.concat(parts) if parts else table.head(0).assign(printed="")
+    told = pd.DataFrame({"status": np.where(is_there, "ok", "missing"), "reason": "", "cost": 0.0})
+    return _of_family(pairs, by_criterion, family, told)

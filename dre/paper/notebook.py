@@ -84,12 +84,11 @@ def _take_keys_from_colab() -> None:
         return
     from dre.judges.providers import PROVIDERS
 
-    for name in [provider.key_variables[0] for provider in PROVIDERS.values()]:
-        if name in os.environ:
-            continue
+    for provider in PROVIDERS.values():
         # A secret that is not there, or that this notebook may not read, raises an error.
         with contextlib.suppress(Exception):
-            os.environ[name] = userdata.get(name)
+            name = provider.key_variables[0]
+            os.environ[name] = os.environ.get(name) or userdata.get(name)
 
 
 class Ended(Exception):
@@ -167,10 +166,12 @@ class Book:
         text = re.sub(r"(?<![\w.])[−+](?=0(\.0+)?(?![\d.]*\d))", "", text)  # no sign before zero
         # The mark tells sentences from tables, which are Markdown as well.
         display(Markdown(text), metadata={"dre": "note"})
-        words = {}
-        for name, value in numbers.items():
-            words[name] = value if isinstance(value, str) else number(value)
-        self._keep_words(words)
+        if self.profile.name == COMMITTED and numbers:
+            for name, value in numbers.items():
+                self._words[name] = value if isinstance(value, str) else number(value)
+            path = self.profile.results / "words" / f"{self.name}.json"
+            replace(path, json.dumps(self._words, indent=1, ensure_ascii=False) + "\n")
+            self._register("words", "words", "Numbers in words", [path])
 
     def figure(
         self, fig, name: str, caption: str, alt: str = "", with_svg: bool = False
@@ -250,15 +251,6 @@ class Book:
         self.not_run("the rest of this notebook", why)
         raise Ended
 
-    def _keep_words(self, words: dict[str, str]) -> None:
-        """Keep texts by name in ``results/public/words/<notebook>.json``."""
-        if self.profile.name != COMMITTED or not words:
-            return
-        self._words.update(words)
-        path = self.profile.results / "words" / f"{self.name}.json"
-        replace(path, json.dumps(self._words, indent=1, ensure_ascii=False) + "\n")
-        self._register("words", "words", "Numbers in words", [path])
-
     def _register(self, kind: str, name: str, caption: str, files: list[Path], **more: str) -> None:
         """Put files into the manifest, with hashes that hold them to the run that made them."""
         hashes = {}
@@ -267,12 +259,9 @@ class Book:
             hashes[relative_path] = state.note("wrote", path)
 
         # It takes the place of an earlier one of this kind and name.
-        items = []
-        for item in self._manifest["items"]:
-            if (item["kind"], item["name"]) != (kind, name):
-                items.append(item)
+        items = self._manifest["items"]
+        items[:] = [item for item in items if (item["kind"], item["name"]) != (kind, name)]
         items.append({"kind": kind, "name": name, "caption": caption, "files": hashes, **more})
-        self._manifest["items"] = items
         self._write_manifest()
 
     def _write_manifest(self) -> None:

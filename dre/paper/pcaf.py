@@ -368,9 +368,9 @@ def dstc11_agreement(settings: Profile) -> pd.DataFrame:
             by_set = []
             for rated in tested:
                 if version in rated.versions:
-                    values = scores.loc[rated.ratings["pair_id"], column].to_numpy()
+                    values = scores.loc[rated.ratings["pair_id"], column]
                     by_set.append(_mean_of_qualities(rated, values))
-            rows.append((training.table, training.row, seed, column, float(np.nanmean(by_set))))
+            rows.append((training.table, training.row, seed, column, np.nanmean(by_set)))
     return pd.DataFrame(rows, columns=["table", "row", "seed", "tested", "spearman"])
 
 
@@ -415,7 +415,8 @@ def principal_components(metric: PCAF, ideas: Sequence[Idea]) -> pd.DataFrame:
     spoken = pd.DataFrame(rows, columns=["idea", "language", "context", "response"])
     pca = PCA(n_components=2)
     points = spoken.drop(columns=["context", "response"])
-    points[["first", "second"]] = pca.fit_transform(metric.features(spoken).numpy())
+    features = [metric.features(table) for _, table in spoken.groupby("language", sort=False)]
+    points[["first", "second"]] = pca.fit_transform(np.concatenate(features))
     points[["share_first", "share_second"]] = pca.explained_variance_ratio_
     return points
 
@@ -423,7 +424,7 @@ def principal_components(metric: PCAF, ideas: Sequence[Idea]) -> pd.DataFrame:
 def _mean_of_qualities(rated, scores):
     """Return the mean Spearman correlation of scores with the qualities of a set."""
     ratings = rated.ratings[rated.qualities]
-    return ratings.corrwith(pd.Series(scores, ratings.index), method="spearman").mean()
+    return ratings.corrwith(scores.set_axis(ratings.index), method="spearman").mean()
 
 
 def _scores(settings, training, seed, tested, columns):
@@ -538,7 +539,7 @@ def beside_print(agreement: pd.DataFrame, table: str, root: Path) -> pd.DataFram
     cells = agreement[agreement["table"] == table].set_index(["row", "tested"])["spearman"]
     rows = []
     for name in printed.index:
-        row: dict[str, object] = {"row": name}
+        row = {"row": name}
         for column in TESTED_ON[table]:
             values = 100 * np.asarray(cells.loc[[(name, column)]])
             row |= {column: values.mean(), f"{column}_sd": values.std()}

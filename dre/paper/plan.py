@@ -66,9 +66,11 @@ _CONTEXT_OF_TABLE_3 = 4
 #: The case that is followed step by step.
 _CASE_OF_TABLE_4 = "contradiction-4"
 #: The notebooks that read scores of a small model of the papers, of any other one, and of twins.
-_READERS_OF_PAPER = (*(f"0{number}_" for number in range(2, 9)), "12_")
 _READERS_OF_OTHERS = ("03_", "04_", "06_")
-_READERS_OF_OURS = (*_READERS_OF_OTHERS, "07_", "08_", "12_")
+_READERS_OF = {
+    PAPER: (*(f"0{number}_" for number in range(2, 9)), "12_"),
+    OURS: (*_READERS_OF_OTHERS, "07_", "08_", "12_"),
+}
 _READERS_OF_TWINS = ("02_", "03_")
 #: Those that read models of all sets.
 _READERS_OF_ALL_SETS = ("02_", "05_")
@@ -114,10 +116,10 @@ class Ask:
     main_judge_only: bool = False
 
 
-def is_run(settings: Profile, notebook: str) -> bool:
-    """Return whether a profile runs a notebook, by its name or the beginning of it."""
+def is_run(settings: Profile, beginnings: str | tuple[str, ...]) -> bool:
+    """Return whether a profile runs one of some notebooks, by their names or beginnings of them."""
     names = settings.notebooks
-    return not names or any(name.startswith(notebook) for name in names)
+    return not names or any(name.startswith(beginnings) for name in names)
 
 
 def is_named(settings: Profile, prompt: str) -> bool:
@@ -139,10 +141,8 @@ def asks(settings: Profile, notebook: str | None = None) -> list[Ask]:
     """
     chosen = []
     for ask in _all_asks(settings):
-        readers = [name for name in ask.notebooks if is_run(settings, name)]
-        if notebook is not None:
-            readers = [name for name in ask.notebooks if name == notebook]
-        if readers and is_named(settings, ask.prompt):
+        is_read = notebook in ask.notebooks if notebook else is_run(settings, ask.notebooks)
+        if is_read and is_named(settings, ask.prompt):
             chosen.append(ask)
     return chosen
 
@@ -184,19 +184,13 @@ def _all_asks(settings) -> Iterator[Ask]:
     for name in settings.rated:
         yield Ask("all rated sets", (all_sets,), "llm_only", rated(settings, name))
     if "fed-turn" in settings.rated and "huynh" in settings.optional_prompts:
-        questions: list[QualityQuestion | YesNoQuestion] = []
+        questions: list[Question] = []
         for selection in selections_for_qualities(settings):
             questions += quality_questions(settings, selection)
         for selection in selections_for_yes_or_no(settings):
             questions += yes_no_questions(settings, selection)
-        for question in questions:
-            yield Ask(
-                "Huynh et al.",
-                (huynh,),
-                question.prompt,
-                question.pairs,
-                examples=question.examples,
-            )
+        for _, prompt, pairs, examples_by_pair in questions:
+            yield Ask("Huynh et al.", (huynh,), prompt, pairs, examples=examples_by_pair)
 
 
 def training_of(settings: Profile, key: str) -> Training:
@@ -212,8 +206,8 @@ def trainings(settings: Profile) -> list[Training]:
         recipe = recipes.get(model.recipe)
         if recipe.mixture and not settings.extra.dialogues:
             continue  # the model of the package stands in
-        kinds = [True] if _any_is_run(settings, _readers_of(name)) else []
-        if name == settings.controls and _any_is_run(settings, _READERS_OF_TWINS):
+        kinds = [True] if is_run(settings, _READERS_OF.get(name, _READERS_OF_OTHERS)) else []
+        if name == settings.controls and is_run(settings, _READERS_OF_TWINS):
             kinds = [True, False]
         for disentangled in kinds:
             for key in _keys(settings, name, recipe, disentangled):
@@ -222,23 +216,15 @@ def trainings(settings: Profile) -> list[Training]:
     return needed
 
 
-def _readers_of(name):
-    return {PAPER: _READERS_OF_PAPER, OURS: _READERS_OF_OURS}.get(name, _READERS_OF_OTHERS)
-
-
-def _any_is_run(settings, beginnings):
-    return any(is_run(settings, beginning) for beginning in beginnings)
-
-
 def _keys(settings, name, recipe, disentangled):
     """Return the sets that a model is trained on, each by itself."""
     if recipe.takes_all_sets or name not in (PAPER, settings.controls):
         return [settings.main_set]
     readers_of_all = _READERS_OF_ALL_SETS if disentangled else ("02_",)
-    if _any_is_run(settings, readers_of_all):
+    if is_run(settings, readers_of_all):
         return [entry.key for entry in settings.sets]
     keys = [settings.main_set]
-    if disentangled and _any_is_run(settings, ("04_", "08_")):
+    if disentangled and is_run(settings, ("04_", "08_")):
         keys += [settings.training_set(name).key for name in settings.table_4]
     return list(dict.fromkeys(keys))
 
@@ -248,9 +234,7 @@ def _keys(settings, name, recipe, disentangled):
 
 def rated(settings: Profile, name: str) -> pd.DataFrame:
     """Return `dre.datasets.ratings.rated` of a set, its first ``pairs_per_set`` pairs."""
-    table = ratings.rated(name)
-    n = settings.pairs_per_set
-    return table.head(n) if n else table
+    return ratings.rated(name).iloc[: settings.pairs_per_set]
 
 
 def pairs_to_label(settings: Profile) -> pd.DataFrame:
@@ -313,9 +297,7 @@ def printed_replies(settings: Profile) -> pd.DataFrame | None:
 
 def followed_case(settings: Profile) -> pd.DataFrame:
     """Return the replies of the case that notebook 04 follows step by step."""
-    table = cases(settings)
-    is_followed = table["id"] == _CASE_OF_TABLE_4
-    return pd.DataFrame(table[is_followed]).reset_index(drop=True)
+    return cases(settings).query("id == @_CASE_OF_TABLE_4").reset_index(drop=True)
 
 
 class Selection(NamedTuple):
@@ -323,11 +305,6 @@ class Selection(NamedTuple):
 
     choice: str
     n: int
-
-    @property
-    def is_zero_shot(self) -> bool:
-        """Whether nothing is shown."""
-        return self.choice == "zero"
 
 
 ZERO_SHOT = Selection("zero", 0)
@@ -347,22 +324,23 @@ def _with_numbers(choices, numbers) -> list[Selection]:
     selections = []
     for choice in choices:
         fixed = _FIXED_NUMBERS.get(choice)
-        for n in numbers if fixed is None else (fixed,):
-            selections.append(Selection(choice, n))
+        selections += [Selection(choice, n) for n in (numbers if fixed is None else (fixed,))]
     return list(dict.fromkeys(selections))
 
 
-class QualityQuestion(NamedTuple):
-    """One quality of FED for all its turns or dialogues: the prompt, and the examples by pair."""
+class Question(NamedTuple):
+    """A prompt for the pairs of a set, and the examples by pair.
 
-    level: str
-    quality: str
+    ``name`` is one of FED's qualities or, of the question whether responses are good, the set.
+    """
+
+    name: str
     prompt: str
     pairs: pd.DataFrame
     examples: dict[str, list] | None
 
 
-def quality_questions(settings: Profile, selection: Selection) -> list[QualityQuestion]:
+def quality_questions(settings: Profile, selection: Selection) -> list[Question]:
     """Return what a live judge is asked of FED's qualities, with some examples shown.
 
     The examples are chosen among all items, also where ``pairs_per_set`` takes a part of them.
@@ -389,22 +367,13 @@ def quality_questions(settings: Profile, selection: Selection) -> list[QualityQu
         human = pd.Series(rows.set_index("item")["human"])
         rating = pd.Series(table["pair_id"]).map(human)
         pool = table.assign(rating=rating).dropna(subset="rating")
-        pairs = table.head(settings.pairs_per_set or len(table))
-        pairs, examples_by_pair = _with_examples(pairs, pool, selection, is_turn)
-        questions.append(QualityQuestion(level, quality, prompt, pairs, examples_by_pair))
+        pairs = table.iloc[: settings.pairs_per_set]
+        shown = _with_examples(pairs, pool, selection, is_turn)
+        questions.append(Question(quality, prompt, *shown))
     return questions
 
 
-class YesNoQuestion(NamedTuple):
-    """Whether the responses of a set are good, yes or no: the prompt, and the examples by pair."""
-
-    name: str
-    prompt: str
-    pairs: pd.DataFrame
-    examples: dict[str, list] | None
-
-
-def yes_no_questions(settings: Profile, selection: Selection) -> list[YesNoQuestion]:
+def yes_no_questions(settings: Profile, selection: Selection) -> list[Question]:
     """Return what a live judge is asked of each rated set, yes or no (Huynh et al., section 3.2).
 
     An example has the answer Yes if people rate it above the middle of the scale; the paper does
@@ -424,12 +393,8 @@ def yes_no_questions(settings: Profile, selection: Selection) -> list[YesNoQuest
         table = table.dropna(subset="human")
         is_good = table["human"] > _MIDDLE.get(name, _MIDDLE_OF_OTHERS)
         pool = table.assign(rating=np.where(is_good, "Yes", "No"))
-        pairs = table.head(settings.pairs_per_set or len(table))
-        examples_by_pair = None
-        if not selection.is_zero_shot:
-            method, seed = _drawn(selection.choice)
-            examples_by_pair = examples.select(pairs, pool, method, k=selection.n, seed=seed)
-        questions.append(YesNoQuestion(name, "good_response", pairs, examples_by_pair))
+        pairs = table.iloc[: settings.pairs_per_set]
+        questions.append(Question(name, "good_response", *_with_examples(pairs, pool, selection)))
     return questions
 
 
@@ -448,13 +413,15 @@ def fed_items(settings: Profile) -> set[str]:
     """Return the ids of FED's turns and dialogues that are asked about."""
     items = set()
     for table in (ratings.rated("fed-turn"), ratings.fed_dialogues()):
-        items.update(table["pair_id"].head(settings.pairs_per_set or len(table)))
+        items.update(table["pair_id"].iloc[: settings.pairs_per_set])
     return items
 
 
-def _with_examples(pairs, pool, selection, is_turn) -> tuple[pd.DataFrame, dict[str, list] | None]:
+def _with_examples(
+    pairs, pool, selection, is_turn=True
+) -> tuple[pd.DataFrame, dict[str, list] | None]:
     """The pairs that can be asked about, and their examples; None if nothing is shown."""
-    if selection.is_zero_shot:
+    if selection == ZERO_SHOT:
         return pairs, None
     if selection.choice == "manual":
         file = recordings.FOLDER / released.CLAUDE / "fed_examples.json"
@@ -463,18 +430,10 @@ def _with_examples(pairs, pool, selection, is_turn) -> tuple[pd.DataFrame, dict[
         chosen = [pair_id for pair_id in chosen if pair_id in set(pool["pair_id"])]
         # What shares a dialogue with an example is not asked about.
         contexts = pool.loc[pool["pair_id"].isin(chosen), "context_id"]
-        pairs = pd.DataFrame(pairs[~pairs["context_id"].isin(contexts)])
+        pairs = pairs[~pairs["context_id"].isin(contexts)]
         by_pair = examples.select(pairs, pool, "manual", k=len(chosen), chosen=chosen)
         return pairs, by_pair
-    if selection.choice == "bm25":
+    method = selection.choice.removesuffix("0")  # one draw
+    if method == "bm25":
         method = "bm25_both" if is_turn else "bm25_context"
-        return pairs, examples.select(pairs, pool, method, k=selection.n)
-    method, seed = _drawn(selection.choice)
-    return pairs, examples.select(pairs, pool, method, k=selection.n, seed=seed)
-
-
-def _drawn(choice) -> tuple[str, int]:
-    """Return the method of `dre.paper.examples.select` for a choice, and the seed of a draw."""
-    if choice.startswith("random"):
-        return "random", int(choice.removeprefix("random"))
-    return choice, 0
+    return pairs, examples.select(pairs, pool, method, k=selection.n)

@@ -107,7 +107,7 @@ def shown_columns(scores: RatedScores) -> list[str]:
 
 def _measured(scores, method):
     """Return the correlations of a method, with intervals, and how many replies count."""
-    row: dict[str, object] = {"method": method, "n": scores.counts(method)}
+    row = {"method": method, "n": scores.counts(method)}
     for name, statistic, column in _cells(scores):
         if scores.has(name, method):
             row |= stats.interval(scores.correlation(name, method, statistic), column)
@@ -210,15 +210,15 @@ def _why_not(judge, row_name):
 
 def _slide_row(scores, method, about, row_in_print, reason):
     """Return a row of SLIDE's Table 2; `reason` is why it is missing, if no set has it."""
-    texts: dict[str, object] = {**about, "n": ""}
-    numbers: dict[str, float] = {}
+    texts = {**about, "n": ""}
+    numbers = {}
     p_values = []
     is_run = method is not None and any(scores.has(name, method) for name in scores.items)
     if method is not None and is_run:
         texts |= {"n": scores.counts(method), "judge": about["judge"] or method.judge}
     for name, statistic, column in _cells(scores):
         label = f"{ratings.RATED[name]} {statistic}"
-        theirs = float(row_in_print.get(f"{TABLE_4[name]}_{statistic}", np.nan))
+        theirs = row_in_print.get(f"{TABLE_4[name]}_{statistic}", np.nan)
         ours = np.nan
         if is_run and scores.has(name, method):
             ours, p_value = _tested(scores, name, method, statistic)

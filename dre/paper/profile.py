@@ -2,10 +2,11 @@
 
 import os
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import (
+    AfterValidator,
     BaseModel,
     Field,
     PositiveInt,
@@ -13,6 +14,7 @@ from pydantic import (
     StrictInt,
     StrictStr,
     ValidationError,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
@@ -34,7 +36,26 @@ TABLE_4 = {
     "personachat-usr": "personachat",
     "topicalchat-usr": "topicalchat",
 }
-Split = tuple[StrictStr, StrictStr]  # name and split, as `dre.datasets.dialogues.load` takes them
+_ENDINGS_OF_FILES = (".json", ".jsonl")  # of a set's name, if it is a file
+
+
+def _whole_path(name: str, info: ValidationInfo) -> str:
+    """Return a file's name from the root of the disk: notebooks run in a folder of their own."""
+    return str(info.context / name) if name and info.context else name
+
+
+def _whole_path_of_set(name: str, info: ValidationInfo) -> str:
+    return _whole_path(name, info) if name.endswith(_ENDINGS_OF_FILES) else name
+
+
+def _whole_path_if_there(name: str, info: ValidationInfo) -> str:
+    path = _whole_path(name, info)
+    return path if Path(path).exists() else name
+
+
+FileName = Annotated[StrictStr, AfterValidator(_whole_path)]
+#: Name and split, as `dre.datasets.dialogues.load` takes them.
+Split = tuple[Annotated[StrictStr, AfterValidator(_whole_path_of_set)], StrictStr]
 
 
 class TrainingSet(BaseModel, extra="forbid", frozen=True):
@@ -69,7 +90,12 @@ class Model(BaseModel, extra="forbid", frozen=True):
     batch_contexts: PositiveInt | None = None
     learning_rate: float | None = Field(None, gt=0)
     head_learning_rate: float | None = Field(None, gt=0)
-    text_length: int | None = Field(None, ge=8)
+    text_length: int | None = Field(None, ge=8, serialization_alias="max_seq_length")
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        """What replaces fields of the recipe, as `dre.slm.recipes.replace` takes it."""
+        return self.model_dump(by_alias=True, exclude_none=True, exclude={"recipe", "epochs"})
 
 
 class Sources(BaseModel, extra="forbid", frozen=True):
@@ -118,12 +144,12 @@ class JudgeSettings(BaseModel, extra="forbid", frozen=True):
     temperature: float | None = Field(default=None, ge=0, le=2)
     repeats: PositiveInt = 1
     concurrency: PositiveInt | None = None
-    max_usd: float | None = Field(default=None, ge=0)
+    max_usd: float | None = Field(default=None, ge=0, serialization_alias="max_usd_judge")
     price: StrictStr | None = None
     plain: bool = False
     logprobs: StrictBool | PositiveInt = False
     keep_going: bool = False
-    thinking_tags: StrictStr | None = None
+    thinking_tags: FileName | None = None
 
     @property
     def is_live(self) -> bool:
@@ -138,16 +164,8 @@ class JudgeSettings(BaseModel, extra="forbid", frozen=True):
     @property
     def connection(self) -> dict[str, Any]:
         """How a live judge is reached and for how much money, as `dre.judges.open` takes it."""
-        return {
-            "base_url": self.base_url,
-            "key_env": self.key_env,
-            "price": self.price,
-            "max_usd_judge": self.max_usd,
-            "concurrency": self.concurrency,
-            "plain": self.plain,
-            "keep_going": self.keep_going,
-            "thinking_tags": self.thinking_tags,
-        }
+        not_of_it = {"model", "name", "temperature", "repeats", "logprobs"}
+        return self.model_dump(by_alias=True, exclude=not_of_it)
 
     @model_validator(mode="after")
     def _a_recording_is_not_asked(self):
@@ -203,8 +221,8 @@ class Profile(BaseModel, extra="forbid", frozen=True):
     notebooks: tuple[StrictStr, ...] = ()
     pcaf: PCAFSettings | None = None
     examples: Examples = Examples()
-    metrics: dict[StrictStr, StrictStr] = {}
-    cases: StrictStr = ""
+    metrics: dict[StrictStr, Annotated[StrictStr, AfterValidator(_whole_path_if_there)]] = {}
+    cases: FileName = ""
     root: Path
 
     @model_validator(mode="after")
@@ -213,10 +231,6 @@ class Profile(BaseModel, extra="forbid", frozen=True):
         if missing:
             names = ", ".join(sorted(missing))
             raise ValueError(f"'models' lacks {names}, which 'recipes' or 'controls' names")
-        return self
-
-    @model_validator(mode="after")
-    def _has_both_models(self):
         for name in (PAPER, OURS):
             if name not in self.recipes:
                 raise ValueError(f"'recipes' lacks {name}, which tables compare with the others")
@@ -266,12 +280,9 @@ class Profile(BaseModel, extra="forbid", frozen=True):
     @property
     def judge_settings(self) -> tuple[JudgeSettings, ...]:
         """The judges in their order, those that the file names by a text alone among them."""
-        settings = []
-        for judge in self.judges:
-            if isinstance(judge, str):
-                judge = JudgeSettings(model=judge)
-            settings.append(judge)
-        return tuple(settings)
+        return tuple(
+            JudgeSettings(model=judge) if isinstance(judge, str) else judge for judge in self.judges
+        )
 
     @property
     def main(self) -> TrainingSet:
@@ -309,7 +320,7 @@ class Profile(BaseModel, extra="forbid", frozen=True):
         for entry in self.sets:
             names |= {name for name, _ in (entry.train, entry.dev, entry.test)}
         names |= {entry.contexts.partition(":")[0] for entry in self.augment}
-        return any(name != "mini" and not name.endswith((".json", ".jsonl")) for name in names)
+        return any(name != "mini" and not name.endswith(_ENDINGS_OF_FILES) for name in names)
 
     @property
     def results(self) -> Path:
@@ -380,8 +391,7 @@ def profile(name: str, folder: Path | str | None = None) -> Profile:
     file = f"profiles/{name}.yaml"
     try:
         values = yaml.safe_load((folder / file).read_text(encoding="utf-8"))
-        new_profile = Profile.model_validate({**values, "root": folder})
-        new_profile = _with_whole_paths(new_profile)
+        new_profile = Profile.model_validate({**values, "root": folder}, context=folder)
     except (yaml.YAMLError, TypeError) as error:
         message = " ".join(str(error).split())
         raise DreError(f"{file} is not valid YAML with keys and values: {message}") from error
@@ -395,41 +405,6 @@ def profile(name: str, folder: Path | str | None = None) -> Profile:
             f"{file}: 'name' is '{new_profile.name}', expected '{name}', as the file is called"
         )
     return new_profile
-
-
-def _with_whole_paths(new_profile):
-    """Return a profile in which its files are named from the root of the disk.
-
-    Notebooks run in another folder than the project's own.
-    """
-    sets = []
-    for entry in new_profile.sets:
-        splits = {}
-        for split_name in ("train", "dev", "test"):
-            name, split = getattr(entry, split_name)
-            if name.endswith((".json", ".jsonl")):
-                splits[split_name] = (str(new_profile.root / name), split)
-        sets.append(entry.model_copy(update=splits))
-    judges = [_with_whole_path(judge, new_profile.root) for judge in new_profile.judges]
-    augment = []
-    for entry in new_profile.augment:
-        judge = _with_whole_path(entry.judge, new_profile.root)
-        augment.append(entry.model_copy(update={"judge": judge}))
-    update = {"sets": tuple(sets), "judges": tuple(judges), "augment": tuple(augment)}
-    if new_profile.cases:
-        update["cases"] = str(new_profile.root / new_profile.cases)
-    metrics = {}
-    for key, name in new_profile.metrics.items():
-        path = new_profile.root / name
-        metrics[key] = str(path) if path.exists() else name
-    return new_profile.model_copy(update={**update, "metrics": metrics})
-
-
-def _with_whole_path(judge, root):
-    """Return a judge whose file of tags is named from the root of the disk."""
-    if isinstance(judge, str) or not judge.thinking_tags:
-        return judge
-    return judge.model_copy(update={"thinking_tags": str(root / judge.thinking_tags)})
 
 
 def _fault(details) -> str:

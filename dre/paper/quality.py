@@ -69,7 +69,7 @@ def overlap_only(
     train_shares, dev_shares, test_shares = (
         np.nan_to_num(overlap(table)) for table in (train, dev, test)
     )
-    is_positive = train["kind"].to_numpy() == "p"
+    is_positive = train["kind"] == "p"
     positive_shares_more = train_shares[is_positive].mean() > train_shares[~is_positive].mean()
     sign = 1.0 if positive_shares_more else -1.0
     return sign * dev_shares, sign * test_shares
@@ -158,7 +158,7 @@ def _measure(contexts, reserved, seed):
     """
     table = pairs(contexts)
     kinds = pd.Series(table["kind"])
-    owners = np.asarray(table["context_id"])
+    owners = table["context_id"]
     measurements = {}
 
     # Accuracies: the weights make both kinds count alike.

@@ -23,7 +23,7 @@ from dre.environment import make_paths_absolute
 from dre.errors import DreError
 from dre.files import replace
 from dre.judges.store import new_run
-from dre.paper import bill, check, contents, state, website, words
+from dre.paper import bill, check, contents, papers_sets, state, website, words, written_sets
 from dre.paper.headless import Notebook, code, commit, execute, notebooks
 from dre.paper.profile import COMMITTED, Profile, check_clone, profile, root
 
@@ -82,17 +82,17 @@ def run(profile: Profile, jobs: int = 2) -> list[str]:
 
 def _bring_results_up_to_date(books, profile, jobs, paid_run):
     """Do what `run` does, but for the bill; return the names of the notebooks that ran."""
-    for line in _read_what_lies_on_the_hub(profile):
+    for line in papers_sets.check(profile):
         print(line, flush=True)
-    if profile.augment:
-        from dre.paper import written_sets  # which loads judges and data
-
-        written_sets.write_sets(profile, paid_run)
+    written_sets.write_sets(profile, paid_run)
     ran = _run_stale(books, profile, jobs, paid_run)
     _check_nothing_changed(profile)
     _drop_stale(profile)
-    for path in _write_documents(books, profile):
-        print(f"brought up to date: {path.relative_to(profile.root)}")
+    if profile.name == COMMITTED:
+        changed = [book.path for book in books if commit(book.path, profile)]
+        changed += words.fill(profile.root)
+        for path in dict.fromkeys(changed):  # a notebook may have changed in both ways
+            print(f"brought up to date: {path.relative_to(profile.root)}")
     _build_book_if_possible(profile)
     return ran
 
@@ -116,13 +116,6 @@ def _tell_bill(profile, paid_run):
         print(bill.in_words(profile, paid_run), flush=True)
 
 
-def _read_what_lies_on_the_hub(profile):
-    """Return what can be used of the sets that a profile takes from the Hub; most take none."""
-    from dre.paper import papers_sets  # which loads the data sets' modules
-
-    return papers_sets.check(profile)
-
-
 def _books_of(profile):
     """Return the notebooks that a profile runs: all of them, unless it names some.
 
@@ -140,8 +133,7 @@ def _books_of(profile):
                 f"{file}: there is no notebook {name}; expected some of {', '.join(sorted(books))}"
             )
         for needed in books[name].needs:
-            reason = None if needed in profile.notebooks else stale(books[needed], profile)
-            if reason:
+            if needed not in profile.notebooks and (reason := stale(books[needed], profile)):
                 raise DreError(
                     f"{file}: {name} needs the results of {needed}, which are not up to date "
                     f"({reason}): add {needed} to 'notebooks'"
@@ -196,40 +188,27 @@ def _make_folder_of_records(profile):
 
 def _name_other_notebooks(profile):
     """Print which files in notebooks/ are none of the project's."""
-    project_names = {book.path.name for book in notebooks(profile.root)}
-    file_names = {path.name for path in profile.root.glob("notebooks/*.ipynb")}
-    foreign_names = sorted(file_names - project_names)
-    if foreign_names:
-        print(f"not run, since its name is none of the project's: {', '.join(foreign_names)}")
+    names = {path.name for path in profile.root.glob("notebooks/*.ipynb")}
+    names -= {book.path.name for book in notebooks(profile.root)}
+    if names:
+        print(f"not run, since its name is none of the project's: {', '.join(sorted(names))}")
 
 
 def _set_environment_of_kernels(profile):
     """Let kernels import the package of this project, and find its files."""
-    search_path = [str(profile.root)]
-    if os.environ.get("PYTHONPATH"):
-        search_path.append(os.environ["PYTHONPATH"])
+    search_path = [str(profile.root), os.environ.get("PYTHONPATH")]
     os.environ["DRE_ROOT"] = str(profile.root)
-    os.environ["PYTHONPATH"] = os.pathsep.join(search_path)
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, search_path))
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
 
 def _check_nothing_changed(profile):
     """Raise a DreError if a notebook, or what it depends on, was edited while notebooks ran."""
     for book in _books_of(profile):
-        reason = stale(book, profile)
-        if reason:
+        if reason := stale(book, profile):
             raise DreError(
                 f"{book.path.name}: {reason} after it was executed: run the same command again"
             )
-
-
-def _write_documents(books, profile):
-    """Bring notebooks, README and docs up to date; return the files that changed."""
-    changed = []
-    if profile.name == COMMITTED:
-        changed += [book.path for book in books if commit(book.path, profile)]
-        changed += words.fill(profile.root)
-    return list(dict.fromkeys(changed))  # a notebook may have changed in both ways
 
 
 def _build_book(profile):
@@ -389,8 +368,7 @@ def stale(book: Notebook, profile: Profile) -> str | None:
         return "its last run did not end" if has_begun else "not run yet"
     if values["ended"] != {book.name: _code_mark(book.code)}:
         return "its code, Python or RETRAIN has changed"
-    hashes = values["read"] | values["wrote"]
-    for name, value in hashes.items():
+    for name, value in (values["read"] | values["wrote"]).items():
         if state.digest(profile.root / name) != value:
             return f"{name} has changed"
     return None
@@ -402,15 +380,9 @@ def _drop_stale(profile: Profile) -> None:
     Notebooks that a profile does not name keep what they wrote.
     """
     names = {book.name for book in notebooks(profile.root)}
-    records = {}
-    for file in sorted((profile.build / "state").iterdir()):
-        records[file] = state.load(file)
-
-    written = set()
-    for file, values in records.items():
-        if file.name in names:
-            written |= values["wrote"].keys()
-
+    records = {file: state.load(file) for file in sorted((profile.build / "state").iterdir())}
+    of_notebooks = [values["wrote"] for file, values in records.items() if file.name in names]
+    written = set().union(*of_notebooks)
     for file, values in records.items():
         for name, value in (values["before"] | values["wrote"]).items():
             if name not in written and value == state.digest(profile.root / name):

@@ -98,11 +98,9 @@ def load(record: Path) -> dict[str, dict[str, str]]:
 
 def text(values: dict[str, dict[str, str]]) -> str:
     """Return what `load` returned as the text of a record."""
-    lines = []
-    for kind in values:
-        for name, value in values[kind].items():
-            lines.append(f"{kind} {value} {name}\n")
-    return "".join(lines)
+    return "".join(
+        f"{kind} {value} {name}\n" for kind in values for name, value in values[kind].items()
+    )
 
 
 class Watch:

@@ -6,13 +6,11 @@ with both of its parts, and `class_means` pools these gains over judges of one s
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
+from itertools import chain, combinations
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 import pandas as pd
-from sklearn.metrics import cohen_kappa_score
 
 from dre import fusion, stats
 from dre.datasets import ratings
@@ -197,7 +195,7 @@ class RatedScores:
         """
         rows = []
         for method in self.methods:
-            row: dict[str, object] = {"method": method}
+            row = {"method": method}
             for name in self.items:
                 if self.has(name, method):
                     draws = self.correlation(name, method, statistic)
@@ -254,11 +252,11 @@ def plain_scores(
     for name, table in items.items():
         of_others = released.scores(name).head(len(table)).set_index(table.index)
         of_others = of_others.drop(columns=["pair_id", released.CLAUDE], errors="ignore")
-        by_judge: dict[str, pd.Series] = {}
+        by_judge = {}
         for judge in panel:
-            told = judge.scores(table)
-            if told is not None:
-                by_judge[judge.name] = pd.Series(told["score"])
+            verdicts = judge.scores(table)
+            if verdicts is not None:
+                by_judge[judge.name] = verdicts["score"]
         by_set[name] = by_judge | {str(judge): column for judge, column in of_others.items()}
     return by_set
 
@@ -281,9 +279,8 @@ def strengths(panel: Sequence[PanelJudge], plain: Mapping[str, Iterable[str]]) -
 
 def classes(strengths: Iterable[str]) -> list[str]:
     """Return the classes of some judges, weak ones first, and then judges of no class."""
-    found = list(dict.fromkeys(strengths))
-    known = [strength for strength in STRENGTHS if strength in found]
-    return known + [name for name in found if name not in STRENGTHS]
+    rank = {strength: number for number, strength in enumerate(STRENGTHS)}
+    return sorted(dict.fromkeys(strengths), key=lambda name: rank.get(name, len(rank)))
 
 
 def judges_in_words(strength_of: Mapping[str, str]) -> str:
@@ -338,7 +335,7 @@ def add_interior(
                 what = f"In-DRE and DRE by {judge.name} on {ratings.RATED[name]}"
                 not_run.append((what, "it was not shown numbers of a small model there"))
             elif not judge.is_live and judge.name in plain[name]:
-                s_c = pd.Series(numbers["score_slm"])
+                s_c = numbers["score_slm"]
                 scores.add(name, Method(WHOLE, slm=shown), s_c)
                 scores.add(name, Method("Ex-DRE", judge.name, shown), s_c * plain[name][judge.name])
     return not_run
@@ -349,15 +346,16 @@ def _add_interior(scores, name, judge, prompt, numbers, shown):
 
     Return whether it said anything.
     """
-    told = judge.scores(scores.items[name], prompt, numbers=numbers)
-    if told is None:
+    verdicts = judge.scores(scores.items[name], prompt, numbers=numbers)
+    if verdicts is None:
         return False
+    score = verdicts["score"]
     s_d = numbers["s_d"]
     s_p = numbers["s_p"]
     dre = Method("DRE", judge.name, shown)
-    scores.add(name, replace(dre, family="In-DRE"), told["score"])
-    scores.add(name, dre, fusion.dre(s_d, s_p, told["score"]))
-    reading_c = fusion.dre(s_d, s_p, told["score"], told["influence"], "c")
+    scores.add(name, replace(dre, family="In-DRE"), score)
+    scores.add(name, dre, fusion.dre(s_d, s_p, score))
+    reading_c = fusion.dre(s_d, s_p, score, verdicts["influence"], "c")
     scores.add(name, replace(dre, reading="c"), reading_c)
     return True
 
@@ -371,9 +369,9 @@ def add_by_criterion(scores: RatedScores, name: str, judge: PanelJudge, slm: str
         "slide_a1": Method(ALONE, judge.name, reading=SLIDES_QUESTION),
     }
     for prompt, method in methods_by_prompt.items():
-        told = judge.scores(scores.items[name], prompt)
-        if told is not None:
-            scores.add(name, method, told["score"])
+        verdicts = judge.scores(scores.items[name], prompt)
+        if verdicts is not None:
+            scores.add(name, method, verdicts["score"])
 
 
 def either_asking(
@@ -396,11 +394,11 @@ def either_asking(
         second_asking = None if judge.is_live else judge.scores(items, repeat=1)
         if second_asking is None or judge.name not in plain[name]:
             return alone
-        second_askings[name] = pd.Series(second_asking["score"])
-    both = replace(alone, reading=EITHER)
+        second_askings[name] = second_asking["score"]
+    method = replace(alone, reading=EITHER)
     for name, second in second_askings.items():
-        scores.add(name, both, [plain[name][judge.name], second])
-    return both
+        scores.add(name, method, [plain[name][judge.name], second])
+    return method
 
 
 def add_second_askings(
@@ -447,10 +445,10 @@ def add_second_askings(
         second = judge.scores(items, prompt, repeat=1)
         if is_there and second is not None:
             in_dre = Method("In-DRE", judge.name, shown)
-            both = {"": scores.of(name, in_dre)[0], AGAIN: pd.Series(second["score"])}
-            _add_askings(scores, name, in_dre, both)
-            both = [s_c * score for score in both.values()]
-            scores.add(name, Method("DRE", judge.name, shown, EITHER), both)
+            hinted = {"": scores.of(name, in_dre)[0], AGAIN: pd.Series(second["score"])}
+            _add_askings(scores, name, in_dre, hinted)
+            products = [s_c * score for score in hinted.values()]
+            scores.add(name, Method("DRE", judge.name, shown, EITHER), products)
 
 
 def _add_askings(scores, name, method, askings):
@@ -685,12 +683,12 @@ def tie_controls(
     Columns ``judges``, ``pairs`` (of set and judge) and, for each of `TIE_CONTROLS`, the mean gain
     over the judge in Spearman correlation with ``_low, _high`` (95 % over contexts and trainings).
     """
-    judges = list(dict.fromkeys(judge for members in groups.values() for judge in members))
+    judges = dict.fromkeys(chain.from_iterable(groups.values()))
     of_controls = RatedScores(scores.items, scores.resamples)
     gains: dict[tuple[str, str], list[np.ndarray]] = {}
-    for name in scores.items:
+    for seed, name in enumerate(scores.items):
         whole = scores.of(name, Method(WHOLE, slm=slm))
-        rng = np.random.default_rng(list(scores.items).index(name))
+        rng = np.random.default_rng(seed)
         random_numbers = pd.DataFrame(rng.uniform(0.5, 1.5, whole.shape), whole.index)
         factors = (whole, whole**_ONLY_TIES, random_numbers**_ONLY_TIES)
         for judge in judges:
@@ -706,7 +704,7 @@ def tie_controls(
                 gains.setdefault((judge, control), []).append(gain["overall"])
     rows = []
     for group, members in groups.items():
-        row: dict[str, object] = {"judges": group}
+        row = {"judges": group}
         for control in TIE_CONTROLS:
             of_group = [gain for judge in members for gain in gains.get((judge, control), [])]
             if of_group:
@@ -723,7 +721,7 @@ def wide_gains(means: pd.DataFrame, less: str = "judge") -> pd.DataFrame:
     Columns are ``fusion, slm`` and, for each class, ``<class>, <class>_low, <class>_high`` and
     ``<class> above`` (such as "7 of 10").
     """
-    of_part = means.loc[means["less"] == less, :]
+    of_part = means[means["less"] == less]
     above = [f"{above} of {pairs}" for above, pairs in zip(of_part["above"], of_part["pairs"])]
     endings = _ENDINGS_OF_GAIN | {" above": "above"}
     return spread(of_part.assign(above=above), ["fusion", "slm"], "judges", endings)
@@ -818,10 +816,10 @@ def shared_rows(table: pd.DataFrame, other: pd.DataFrame) -> tuple[int, int]:
         With ``metric`` and columns of correlations, such as ``dailydialog_spearman``.
     """
     correlations = other.filter(regex="_(pearson|spearman)$").columns
-    both = table.merge(other, on="metric", suffixes=("", "_other"))
-    of_other = both[[f"{column}_other" for column in correlations]].to_numpy()
-    is_equal = (both[correlations].to_numpy() == of_other).all(axis=1)
-    return len(both), int(is_equal.sum())
+    shared = table.merge(other, on="metric", suffixes=("", "_other"))
+    of_other = shared[[f"{column}_other" for column in correlations]].to_numpy()
+    is_equal = (shared[correlations].to_numpy() == of_other).all(axis=1)
+    return len(shared), int(is_equal.sum())
 
 
 def slides_gains_in_print(slide: pd.DataFrame) -> pd.DataFrame:
@@ -872,7 +870,7 @@ def printed_table(
     by_method = pd.DataFrame(printed.groupby(table["method"]).mean())
     in_file = set(table["key"])
     row_of = {name: method for name, method in row_of.items() if method not in in_file}
-    means = by_method.loc[list(row_of)]
+    means = by_method.loc[[*row_of]]
     printed["method"] = table["key"].where(table["key"].notna(), table["metric"].map(Method))
     printed = printed.assign(row_in_print=table["metric"], not_run=table["not_run"])
     return pd.concat([printed, means.assign(method=list(row_of.values()))], ignore_index=True)
@@ -1001,7 +999,7 @@ def main_table(
     rows = []
     for label, method in method_of.items():
         texts, printed_values = _beside_print(scores, method, "spearman", by_method)
-        row: dict[str, object] = {"method": label, **texts}
+        row = {"method": label, **texts}
         if method in scores.methods:
             row |= stats.interval(scores.mean_agreement(method), "mean")
         row["printed"] = np.mean(printed_values)
@@ -1021,7 +1019,7 @@ def _beside_print(scores, method, statistic, by_method):
         ours = np.nan
         if scores.has(name, method):
             ours = scores.correlation(name, method, statistic)[0].mean()
-        printed_values.append(cast(float, by_method[title].get(method, np.nan)))
+        printed_values.append(by_method[title].get(method, np.nan))
         texts[title] = ours_and_printed(ours, printed_values[-1])
     return texts, printed_values
 
@@ -1104,9 +1102,9 @@ def differences(
         names = [name for name in scores.items if scores.has(name, first, second)]
         of_first = [scores.agreement(name, first, [second])["overall"] for name in names]
         of_second = [scores.agreement(name, second, [first])["overall"] for name in names]
-        row: dict[str, object] = {"comparison": label}
-        for name, *both in zip(names, of_first, of_second):
-            row |= stats.interval(apart(*both), ratings.RATED[name])
+        row = {"comparison": label}
+        for name, first_draws, second_draws in zip(names, of_first, of_second):
+            row |= stats.interval(apart(first_draws, second_draws), ratings.RATED[name])
         pooled = dict.fromkeys(_POOLED, np.nan)
         if names:
             draws = apart(np.mean(of_first, axis=0), np.mean(of_second, axis=0))
@@ -1132,8 +1130,8 @@ def gains_by_measure(means: pd.DataFrame, fusion_name: str, slm: str) -> pd.Data
     the gain over all pairs that would have been seen.
     """
     is_shown = (means["fusion"] == fusion_name) & (means["slm"] == slm) & (means["judges"] != ALL)
-    shown = means.loc[is_shown & means["less"].ne("small model"), :]
-    table = spread(shown, ["judges", "less"], "way", _ENDINGS_OF_GAIN | {" seen": "seen"})
+    compared = means.loc[is_shown & means["less"].ne("small model"), :]
+    table = spread(compared, ["judges", "less"], "way", _ENDINGS_OF_GAIN | {" seen": "seen"})
     table = table.rename(columns={"overall seen": "seen"})
     columns = [column for column in table if not column.endswith(" seen")]
     # A measure without any number keeps its column.
@@ -1230,7 +1228,7 @@ def target_table(
     """
     rows = []
     for label, method in method_of.items():
-        row: dict[str, object] = {"method": label}
+        row = {"method": label}
         for name in names:
             if not scores.has(name, method):
                 continue
@@ -1257,6 +1255,8 @@ def mean_kappa(rater_ratings: np.ndarray) -> tuple[float, float, float]:
     rater_ratings : (rows, raters), without NaN; equal values are the same category.
     """
     _, categories = np.unique(rater_ratings, return_inverse=True)
+    from sklearn.metrics import cohen_kappa_score  # which loads packages of the extras
+
     kappas = [cohen_kappa_score(*two) for two in combinations(categories.T, 2)]
     return min(kappas), float(np.mean(kappas)), max(kappas)
 

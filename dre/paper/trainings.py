@@ -18,23 +18,11 @@ import numpy as np
 import pandas as pd
 
 from dre import metrics
-from dre.datasets import (
-    aliases,
-    authors,
-    chats,
-    dialogues,
-    formats,
-    overlap,
-    ratings,
-    readers,
-    recordings,
-    registry,
-    tags,
-)
+from dre.datasets import registry
 from dre.errors import DreError
 from dre.files import replace
 from dre.paper import contexts
-from dre.paper.profile import Profile
+from dre.paper.profile import COMMITTED, Profile
 from dre.slm import provenance, recipes, remembered
 from dre.slm.provenance import DECISIVE
 from dre.slm.remembered import Recording, Remembered
@@ -42,14 +30,13 @@ from dre.slm.remembered import Recording, Remembered
 if TYPE_CHECKING:
     from dre.slm.model import SLM
 
-#: The profile whose scores are recorded and committed.
-_RECORDED_PROFILE = "public"
 #: What ``RETRAIN`` calls everything that is recorded of the model in the package.
 _PACKAGE = "package"
-#: The modules that choose the contexts of a training, and say how their hashes are computed.
+#: The files of modules that choose a training's contexts, and say how these are hashed.
 _CHOOSING = (
-    *(authors, dialogues, overlap, ratings, recordings, registry, contexts, provenance),
-    *(readers, formats, chats, tags, aliases),
+    *sorted(Path(registry.__file__).parent.glob("*.py")),
+    Path(contexts.__file__),
+    Path(provenance.__file__),
 )
 
 
@@ -135,12 +122,12 @@ def made_of(profile: Profile, key: str, name: str, seed: int, disentangled: bool
 
 def seeds(profile: Profile, key: str, name: str, disentangled: bool = True) -> list[int]:
     """Return the seeds that `trained` has a model for: in profile ``public`` the recorded ones."""
-    available = []
-    for seed in profile.seeds:
-        file = _file(profile, key, name, seed, disentangled)
-        if file.exists() or not _reads_recorded(profile, file, name):
-            available.append(seed)
-    return available
+    files = {seed: _file(profile, key, name, seed, disentangled) for seed in profile.seeds}
+    return [
+        seed
+        for seed, file in files.items()
+        if file.exists() or not _reads_recorded(profile, file, name)
+    ]
 
 
 def untrained(profile: Profile) -> "SLM | Remembered":
@@ -181,7 +168,7 @@ def arrays(
     model = _PACKAGE if made_from.items() >= provenance.default().items() else None
     if make is not None and not _reads_recorded(profile, file, model):
         by_name = make()
-        if profile.name == _RECORDED_PROFILE:
+        if profile.name == COMMITTED:
             remembered.record_arrays(file, made_from, by_name)
         return by_name
 
@@ -249,15 +236,12 @@ def reference_based(profile: Profile, items: Mapping[str, pd.DataFrame]) -> dict
     texts = {name: hash_of_texts(table, columns) for name, table in items.items()}
     made_from = {"encoder": profile.encoder, "metrics": metrics.VERSION, "texts": texts}
     by_set = arrays(profile, "reference-metrics", made_from, make)
-    tables = {}
-    for name, scores in by_set.items():
-        tables[name] = pd.DataFrame(scores, columns=metrics.COLUMNS)
-    return tables
+    return {name: pd.DataFrame(by_set[name], columns=metrics.COLUMNS) for name in by_set}
 
 
 def _reads_recorded(profile, file, model=None):
     """Return whether a recording is used: in profile ``public``, unless RETRAIN names it."""
-    if profile.name != _RECORDED_PROFILE:
+    if profile.name != COMMITTED:
         return False
     names = os.environ.get("RETRAIN", "").split(",")
     recording = file.name.partition(".")[0]
@@ -275,7 +259,7 @@ def _is_packaged(profile, name):
 
 def _recording(profile, file, slm):
     """Return a model, or in profile ``public`` one whose scores are recorded as it gives them."""
-    if profile.name != _RECORDED_PROFILE:
+    if profile.name != COMMITTED:
         return slm
     recording = Recording(file, slm.provenance)
     return Remembered(recording, slm.provenance, lambda: slm, recording.name)
@@ -313,15 +297,7 @@ def _recipe(profile, name, disentangled):
     """Return the recipe of a model as the profile has it."""
     model = _model(profile, name)
     recipe = recipes.get(model.recipe, model.epochs, disentangled)
-    chosen = {
-        "keep": model.keep,
-        "batch_contexts": model.batch_contexts,
-        "learning_rate": model.learning_rate,
-        "head_learning_rate": model.head_learning_rate,
-        "max_seq_length": model.text_length,
-    }
-    chosen = {name: value for name, value in chosen.items() if value is not None}
-    return recipes.replace(recipe, **chosen)
+    return recipes.replace(recipe, **model.changes)
 
 
 def learned_from(profile, key, recipe):
@@ -331,12 +307,10 @@ def learned_from(profile, key, recipe):
     from all of them, and from what the profile adds for it.
     """
     entries = {entry.key: entry for entry in profile.sets}
-    keys = entries if recipe.takes_all_sets else key.split("+")
     train = []
     dev = []
-    for key_of_set in keys:
-        entry = entries[key_of_set]
-        splits = contexts.contexts(entry, profile.rated, more=recipe.takes_all_sets)
+    for key_of_set in entries if recipe.takes_all_sets else key.split("+"):
+        splits = contexts.contexts(entries[key_of_set], profile.rated, more=recipe.takes_all_sets)
         train += splits[0]
         dev += splits[1]
     extra = contexts.extra(profile, dev) if recipe.mixture else None
@@ -365,11 +339,10 @@ def _hashes(profile, key, recipe):
     data_of_profile = profile.model_dump_json(include={"sets", "rated", "extra"})
     arguments = json.dumps([data_of_profile, key, recipe.takes_all_sets, bool(recipe.mixture)])
     digest = hashlib.sha256(arguments.encode())
-    code = [Path(str(module.__file__)) for module in _CHOOSING]
     data_files = sorted(registry.REPOSITORY.glob("data/*/**/*.jsonl"))
     names = {name for entry in profile.sets for name, _ in (entry.train, entry.dev, entry.test)}
     named_files = [Path(name) for name in sorted(names) if Path(name).is_file()]
-    for path in (*code, registry.REGISTRY, *data_files, *named_files):
+    for path in (*_CHOOSING, registry.REGISTRY, *data_files, *named_files):
         digest.update(path.read_bytes())
     file = profile.build / "hashes" / f"{digest.hexdigest()[:16]}.json"
     if not file.exists():

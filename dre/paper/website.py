@@ -137,15 +137,10 @@ class _Site:
         self.root = profile.root
         self.books = self._executed_notebooks(profile)
         # The path of each page in the project, and in the sources of the website.
-        self.pages: dict[str, str] = {"README.md": _HOME}
-        for path in sorted(self.root.glob("docs/*.md")):
-            name = path.relative_to(self.root).as_posix()
-            self.pages[name] = name
-        for name in _OTHER_PAGES:
-            if (self.root / name).is_file():
-                self.pages[name] = name
-        for book in self.books:
-            self.pages[f"notebooks/{book.path.name}"] = f"notebooks/{book.path.name}"
+        names = [f"docs/{path.name}" for path in sorted(self.root.glob("docs/*.md"))]
+        names += [name for name in _OTHER_PAGES if (self.root / name).is_file()]
+        names += [f"notebooks/{book.path.name}" for book in self.books]
+        self.pages = {"README.md": _HOME, **dict(zip(names, names))}
         self.pictures = set()
 
     def _executed_notebooks(self, profile):
@@ -191,7 +186,8 @@ class _Site:
         if ":" in path:
             return link[0]
         if fragment:
-            fragment = "#" + _anchor(fragment)
+            # The anchor of a heading, from the one that GitHub or Jupyter gives it.
+            fragment = "#" + re.sub(r"[^\w-]", "", fragment.lower())
         if not path:
             return f"{label}{fragment}{end}"
 
@@ -221,17 +217,12 @@ class _Site:
             "Use it": [f"docs/{name}" for name in (*_USE, *further_docs) if name in docs],
             "The project": [name[:-3] for name in _OTHER_PAGES if name in self.pages],
         }
-        lists = []
+        text = ""
         for caption, names in groups.items():
             if names:
                 lines = [f"\n\n```{{toctree}}\n:hidden:\n:caption: {caption}\n", *names, "```\n"]
-                lists.append("\n".join(lines))
-        return "".join(lists)
-
-
-def _anchor(fragment):
-    """Return the anchor of a heading, from the one that GitHub or Jupyter gives it."""
-    return re.sub(r"[^\w-]", "", fragment.lower())
+                text += "\n".join(lines)
+        return text
 
 
 def _coloured(text):
@@ -255,13 +246,14 @@ def _with_website_cells(book: Notebook, markdown: Callable[[str], str]) -> dict:
         tags = list(cell["metadata"].get("tags", ()))
         new_cell = dict(cell)
         if cell["cell_type"] == "markdown":
-            text, equations = _numbered(_without_badge(text), int(book.name[:2]), equations)
+            without_badge = re.sub(r"^\[!\[.*\n*", "", text, flags=re.MULTILINE)
+            text, equations = _numbered(without_badge, int(book.name[:2]), equations)
             new_cell["source"] = markdown(text)
         elif INJECTED in tags:
             continue
         else:
-            new_cell["outputs"] = [_website_output(output, markdown) for output in cell["outputs"]]
-            new_cell["outputs"] = [output for output in new_cell["outputs"] if output]
+            outputs = [output for output in cell["outputs"] if output.get("name") != "stderr"]
+            new_cell["outputs"] = [_website_output(output, markdown) for output in outputs]
             if not setup_is_over:
                 tags.append("hide-cell")
                 setup_is_over = "setup(" in text
@@ -269,8 +261,10 @@ def _with_website_cells(book: Notebook, markdown: Callable[[str], str]) -> dict:
                 tags.append(f"hide-{part}")
         metadata: dict[str, Any] = {"tags": tags} if tags else {}
         new_cell["metadata"] = metadata
-        for alt in _alternatives(cell):
-            metadata["mystnb"] = {"image": {"alt": alt}}
+        for output in cell.get("outputs", ()):
+            alt = output.get("metadata", {}).get("image/png", {}).get("alt")
+            if alt:
+                metadata["mystnb"] = {"image": {"alt": alt}}
         is_silent = tags == ["hide-cell"]
         if is_silent and cells and cells[-1]["metadata"] == new_cell["metadata"]:
             cells[-1] = _joined(cells[-1], new_cell)  # one bar in the place of two
@@ -282,14 +276,6 @@ def _with_website_cells(book: Notebook, markdown: Callable[[str], str]) -> dict:
     return {**book.content, "cells": cells, "metadata": metadata}
 
 
-def _alternatives(cell):
-    """Yield what pictures below a cell show, in words."""
-    for output in cell.get("outputs", ()):
-        alt = output.get("metadata", {}).get("image/png", {}).get("alt")
-        if alt:
-            yield alt
-
-
 def _joined(cell, next_cell):
     """Return two cells that are folded with their outputs as one cell."""
     return {
@@ -297,10 +283,6 @@ def _joined(cell, next_cell):
         "source": f"{source(cell).rstrip()}\n\n{source(next_cell)}",
         "outputs": [*cell["outputs"], *next_cell["outputs"]],
     }
-
-
-def _without_badge(text):
-    return re.sub(r"^\[!\[.*\n*", "", text, flags=re.MULTILINE)
 
 
 def _numbered(text, chapter, count):
@@ -319,9 +301,7 @@ def _numbered(text, chapter, count):
 
 
 def _website_output(output, markdown):
-    """Return an output of a cell as the website shows it; None for messages on standard error."""
-    if output.get("name") == "stderr":
-        return None
+    """Return an output of a cell as the website shows it."""
     formats = output.get("data", {})
     if "text/markdown" not in formats:
         return output

@@ -4,7 +4,6 @@ import math
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -40,8 +39,8 @@ class Comparison:
         Sentences that a reader has to know besides.
     """
 
-    comparisons: list[dict[str, Any]]
-    baselines: list[dict[str, Any]]
+    comparisons: list[dict]
+    baselines: list[dict]
     missing: float
     removed: list[str]
     added: list[str]
@@ -96,7 +95,7 @@ def compare_scores(new: pd.DataFrame | str | Path, old: pd.DataFrame | str | Pat
     # From here on, systems have the names of the old file.
     old_names = {new: old for old, new in new_names.items()}
     new_table["system"] = new_table["system"].map(lambda name: old_names.get(name, name))
-    is_matched = new_table["system"].isin(list(new_names))
+    is_matched = new_table["system"].isin(new_names)
     matched = new_table[is_matched]
     scored = new_table[is_matched & new_table["score"].notna()]
     expected = {*zip(old_table["system"], old_table["id"]), *zip(matched["system"], matched["id"])}
@@ -117,8 +116,8 @@ def compare_scores(new: pd.DataFrame | str | Path, old: pd.DataFrame | str | Pat
 
 def _match_systems(new_table, old_table) -> dict[str, str]:
     """Return the systems of both tables, or the only one of each: old name to new name."""
-    new_systems = new_table["system"].unique().tolist()
-    old_systems = old_table["system"].unique().tolist()
+    new_systems = list(new_table["system"].unique())
+    old_systems = list(old_table["system"].unique())
     new_names = {name: name for name in new_systems if name in old_systems}
     if not new_names and len(new_systems) == len(old_systems) == 1:
         return dict(zip(old_systems, new_systems))
@@ -139,7 +138,7 @@ def _differences(new_table, old_table, new_names, measure):
         (row,) = systems.compare_systems(pd.concat(of_both, axis=1))
         rows.append({"measure": measure, **row})
     p_holm = stats.holm([row["p_permutation"] for row in rows])
-    return [{**row, "p_holm": float(p)} for row, p in zip(rows, p_holm)]
+    return [{**row, "p_holm": p} for row, p in zip(rows, p_holm)]
 
 
 def failures(

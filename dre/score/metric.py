@@ -1,7 +1,6 @@
 """The metric: a trained SLM, a judge, or both fused, as Table 4 names the methods."""
 
 import difflib
-import hashlib
 import json
 import sys
 import warnings
@@ -20,6 +19,7 @@ from dre.calibrated import Calibrated
 from dre.datasets import readers
 from dre.environment import VERSION
 from dre.errors import DreError, TryLater
+from dre.files import sha256
 from dre.judges import prompts
 from dre.progress import Progress
 from dre.score import language
@@ -209,7 +209,7 @@ class DRE:
         predictions: Iterable[str],
         contexts: Iterable[str | Sequence],
         references: Iterable[str | None] | None = None,
-    ) -> dict[str, Any]:
+    ) -> dict:
         """Score responses in the manner of Hugging Face's ``evaluate``.
 
         Returns
@@ -222,7 +222,7 @@ class DRE:
         scores = pd.Series(self.score_pairs(pairs)["score"])
         columns = [list(pairs[name]) for name in ("context", "response", "reference")]
         text = json.dumps(columns, ensure_ascii=False)
-        signature = self.signature(hashlib.sha256(text.encode()).hexdigest())
+        signature = self.signature(sha256(text))
         has_score = scores.notna()
         return {
             "score": float(scores.mean()) if has_score.any() else None,
@@ -260,9 +260,9 @@ class DRE:
             If the judge stops before the end.
         """
         table = pairs.assign(status="ok", reason="")
-        if self.slm is not None:
+        if self.slm:
             table = self._with_slm_scores(table, progress, keep)
-        if self.judge is not None:
+        if self.judge:
             table = self._with_judge_scores(table)
         table = self._with_scores(table).rename(columns=_PLAIN_NAMES)
         has_no_score = (table["status"] == "ok") & ~np.isfinite(table["score"].astype(float))
@@ -286,7 +286,7 @@ class DRE:
 
     def _with_slm_scores(self, table, progress, keep):
         """Add the SLM's numbers. Equal pairs are scored once, equal contexts together."""
-        assert self.slm is not None, "this method needs a small model"
+        assert self.slm, "this method needs a small model"
         columns = ["context", "response"]
         table["reason"] = language.what_is_not_read(table, self.slm.encoder.tokenizer)
         is_read = table["reason"] == ""
@@ -298,10 +298,10 @@ class DRE:
         # The same texts may be those of a system that is not read as a whole.
         unread = table["status"] == language.STATUS
         table["reason"] = table["reason"].where(unread, table.pop("what_is_cut"))
-        is_finite = np.isfinite(table[list(remembered.NUMBERS)]).all(axis=1)
+        is_finite = np.isfinite(table[remembered.NUMBERS]).all(axis=1)
         is_damaged = ~unread & ~is_finite
         table.loc[is_damaged, ["status", "reason"]] = "error", _NOT_FINITE
-        table.loc[~is_finite | unread, list(remembered.NUMBERS)] = np.nan
+        table.loc[~is_finite | unread, remembered.NUMBERS] = np.nan
         return table
 
     def _scores_in_blocks(self, pairs, progress, keep):
@@ -312,7 +312,7 @@ class DRE:
         """
         from dre.slm.ours import Ours, without_quotes
 
-        assert self.slm is not None, "this method needs a small model"
+        assert self.slm, "this method needs a small model"
         cache = remembered.Cache(remembered.signature_of(self.slm, self.bf16) if keep else None)
         tables = [cache.get(pairs)]
         n_known = len(tables[0])
@@ -349,9 +349,9 @@ class DRE:
 
     def _with_judge_scores(self, table):
         """Add the judge's numbers, and what became of its replies."""
-        assert self.judge is not None, "this method needs a judge"
-        assert self.prompt is not None, "a judge has its prompt"
-        assert self.prompt.scale is not None, "the prompt asks for a score"
+        assert self.judge, "this method needs a judge"
+        assert self.prompt, "a judge has its prompt"
+        assert self.prompt.scale, "the prompt asks for a score"
         if judges.is_recording(self.judge.spec) and table["id"].duplicated().any():
             raise DreError(
                 f"{self.judge.spec} knows a pair by its id: make ids unique, also between systems"
@@ -378,7 +378,7 @@ class DRE:
 
     def _for_prompt(self, table):
         """Return the table with the numbers that a prompt may show."""
-        if self.slm is not None:
+        if self.slm:
             # A prompt speaks of a distance and a probability, also where a recipe leaves 0 to 1.
             s_d = table["s_d"].clip(0, 1).round(_PROMPT_DECIMALS)
             s_p = table["s_p"].clip(0, 1).round(_PROMPT_DECIMALS)
@@ -395,17 +395,19 @@ class DRE:
             return table.assign(score=table["score_slm"])
         if self.method in ("judge", "in_dre"):
             return table.assign(score=table["score_llm"])
-        slm, llm = table["score_slm"], table["score_llm"]
+        slm = table["score_slm"]
+        llm = table["score_llm"]
         if self.method == "slide":
             return table.assign(score=fusion.slide(slm, llm), case=fusion.slide_case(slm, llm))
         if self.method == "calibrated":
-            assert self.fusion is not None, "this method needs a fusion"
+            assert self.fusion, "this method needs a fusion"
             return table.assign(
                 z_slm=self.fusion.slm(slm),
                 z_llm=self.fusion.llm(llm),
                 score=self.fusion.fuse(slm, llm),
             )
-        s_d, s_p = table["s_d"], table["s_p"]
+        s_d = table["s_d"]
+        s_p = table["s_p"]
         fuse = fusion.ex_dre if self.method == "product" else fusion.dre
         return table.assign(s_c=fusion.s_c(s_d, s_p), score=fuse(s_d, s_p, llm))
 
@@ -424,8 +426,8 @@ class DRE:
 
         ``data`` is the sha256 of the pairs that are scored, in hex digits.
         """
-        fields: dict[str, Any] = {"method": self.method}
-        if self.slm is not None:
+        fields: dict = {"method": self.method}
+        if self.slm:
             provenance = self.slm.provenance
             fields["slm"] = provenance.get("name")
             fields["model"] = provenance.get("fingerprint", "unknown")
@@ -433,15 +435,15 @@ class DRE:
             fields["seed"] = provenance.get("seed")
             fields["encoder"] = Path(str(provenance.get("encoder"))).name
             fields["precision"] = "bf16" if self.bf16 else None
-        if self.judge is not None:
-            assert self.prompt is not None, "a judge has its prompt"
+        if self.judge:
+            assert self.prompt, "a judge has its prompt"
             fields["judge"] = self.judge.signature
             fields["prompt"] = self.prompt.reading()
         fields["accuracies"] = list(self.accuracies) if self.accuracies else None
         fields["fusion"] = self.fusion.sha256 if self.fusion else None
         fields["data"] = data
         fields["version"] = VERSION
-        if self.slm is not None:
+        if self.slm:
             for package in ("torch", "sentence-transformers", "transformers"):
                 fields[package] = version(package)
         return Signature.of(**fields)

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -22,7 +22,7 @@ SAMPLE = 1000  # replies of a system that are looked at
 
 
 def notes(
-    table: pd.DataFrame, pairs: pd.DataFrame, summary: dict[str, Any], slm: "SLM | None" = None
+    table: pd.DataFrame, pairs: pd.DataFrame, summary: dict, slm: "SLM | None" = None
 ) -> list[str]:
     """Return the sentences that belong beside scores.
 
@@ -38,7 +38,8 @@ def notes(
         The small model that scored them; None if none did.
     """
     sentences = _without_score(table, pairs)
-    shared, all_contexts = summary["shared_contexts"], summary["contexts"]
+    shared = summary["shared_contexts"]
+    all_contexts = summary["contexts"]
     if len(summary["systems"]) > 1 and shared < all_contexts:
         sentences.append(
             f"only {shared:,} of {all_contexts:,} contexts have a score of every system, so means "

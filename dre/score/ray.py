@@ -18,9 +18,7 @@ BLOCK = 2048  # pairs that an actor is given at once
 _WAITS = {"RAY_raylet_start_wait_time_s": "300", "RAY_DASHBOARD_STARTUP_TIMEOUT_S": "300"}
 
 
-def score_pairs(
-    options: dict[str, Any], pairs: pd.DataFrame, workers: int | None = None
-) -> pd.DataFrame:
+def score_pairs(options: dict, pairs: pd.DataFrame, workers: int | None = None) -> pd.DataFrame:
     """Score a table of pairs with one SLM per actor.
 
     Ray runs where ``RAY_ADDRESS`` says, else on this machine.

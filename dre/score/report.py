@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -57,7 +57,7 @@ class Strip(NamedTuple):
     text: str  # what the picture shows, in words
 
 
-def page(table: pd.DataFrame, pairs: pd.DataFrame, summary: dict[str, Any]) -> str:
+def page(table: pd.DataFrame, pairs: pd.DataFrame, summary: dict) -> str:
     """Return the page as HTML; every text is escaped.
 
     Parameters
@@ -117,7 +117,8 @@ def _picture(scored, rows) -> tuple[list[Strip], list[tuple[str, float]]]:
         strokes = own_scores
         if len(strokes) > _MOST_STROKES:
             strokes = np.quantile(strokes, np.linspace(0, 1, _MOST_STROKES))
-        low, high = row.get("score_low"), row.get("score_high")
+        low = row.get("score_low")
+        high = row.get("score_high")
         text = f"mean {number(row['score'])}"
         if low is not None:
             text += f", 95 % interval {number(low)} to {number(high)}"
@@ -140,11 +141,13 @@ def _picture(scored, rows) -> tuple[list[Strip], list[tuple[str, float]]]:
 def _axis(low: float, high: float) -> list[float]:
     """Return round values from below the lowest score to above the highest, two or more."""
     if low == high:
-        low, high = low - 0.5, high + 0.5
+        low -= 0.5
+        high += 0.5
     rough = (high - low) / _AXIS_STEPS
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough)
-    first, last = math.floor(low / step), math.ceil(high / step)
+    first = math.floor(low / step)
+    last = math.ceil(high / step)
     return [k * step for k in range(first, last + 1)]
 
 
@@ -172,17 +175,18 @@ def _single_rows(table):
     return [table.iloc[[i]] for i in range(len(table))]
 
 
-def _cells(rows: Sequence[dict[str, Any]], columns: Iterable[str]) -> list[list[Cell]]:
+def _cells(rows: Sequence[dict], columns: Iterable[str]) -> list[list[Cell]]:
     """Return the cells of rows, in those columns that say something."""
     columns = [name for name in columns if any(row.get(name) not in (None, "") for row in rows)]
     return [[_cell(row, name) for name in columns] for row in rows]
 
 
-def _cell(row: dict[str, Any], name: str) -> Cell:
+def _cell(row: dict, name: str) -> Cell:
     """Return the cell of a row in a column."""
     value = row.get(name)
     digits = systems.DIGITS.get(name, 2 if name in systems.MEASURES else 3)
-    low, high = row.get(f"{name}_low"), row.get(f"{name}_high")
+    low = row.get(f"{name}_low")
+    high = row.get(f"{name}_high")
     if isinstance(value, str) or value is None:
         text = value or EMPTY
     elif name == "p_holm" and value < _SMALLEST_P:
@@ -193,7 +197,7 @@ def _cell(row: dict[str, Any], name: str) -> Cell:
     return Cell(_HEADERS.get(name, name.replace("_", " ")), text, interval)
 
 
-def _cards(groups: Iterable[pd.DataFrame], score_names: Sequence[str]) -> list[dict[str, Any]]:
+def _cards(groups: Iterable[pd.DataFrame], score_names: Sequence[str]) -> list[dict]:
     """Return for each context its turns, and the replies of a table to it with their scores."""
     cards = []
     for rows in groups:

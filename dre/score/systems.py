@@ -9,7 +9,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -36,7 +35,7 @@ _MOST_CONTEXTS_FOR_ALL_SWAPS = 13
 GROUPS = 4000
 
 
-def summarise(table: pd.DataFrame, seed: int = 0) -> dict[str, Any]:
+def summarise(table: pd.DataFrame, seed: int = 0) -> dict:
     """Say what a table of scores says about its systems.
 
     Parameters
@@ -67,8 +66,8 @@ def summarise(table: pd.DataFrame, seed: int = 0) -> dict[str, Any]:
     weights = _resampled_groups(len(context_ids), seed)
     for measure in [name for name in MEASURES if name in table]:
         by_group = table.groupby([groups, "system"])[measure]
-        sums = _by_system(by_group.sum(), fill_value=0).to_numpy()
-        counts = _by_system(by_group.count(), fill_value=0).to_numpy()
+        sums = _by_system(by_group.sum()).fillna(0).to_numpy()
+        counts = _by_system(by_group.count()).fillna(0).to_numpy()
         means = _mean_draws(sums, counts, weights)
         for row, draws in zip(systems, means.T):
             if not np.isnan(draws[0]):
@@ -96,9 +95,9 @@ def summarise(table: pd.DataFrame, seed: int = 0) -> dict[str, Any]:
     }
 
 
-def _by_system(values: Any, fill_value: float | None = None) -> pd.DataFrame:
+def _by_system(values) -> pd.DataFrame:
     """Return values by group and system as a table with a column for each system."""
-    return values.unstack(fill_value=fill_value)
+    return values.unstack()
 
 
 def _counts(name, rows):
@@ -139,7 +138,7 @@ def _mean_draws(sums, counts, weights):
     return means
 
 
-def compare_systems(means: pd.DataFrame, seed: int = 0) -> list[dict[str, Any]]:
+def compare_systems(means: pd.DataFrame, seed: int = 0) -> list[dict]:
     """Compare every two systems on the contexts that both answered.
 
     The difference is taken in each context first. Only then are contexts put into groups, so that
@@ -164,7 +163,7 @@ def compare_systems(means: pd.DataFrame, seed: int = 0) -> list[dict[str, Any]]:
     pairs = list(combinations(means, 2))
     if not pairs:
         return []
-    by_context = np.stack([(means[a] - means[b]).to_numpy(float) for a, b in pairs], axis=1)
+    by_context = np.stack([means[a] - means[b] for a, b in pairs], axis=1)
     is_shared = ~np.isnan(by_context)
     sums = _by_group(np.where(is_shared, by_context, 0))
     weights = _resampled_groups(len(means), seed)
@@ -177,14 +176,14 @@ def compare_systems(means: pd.DataFrame, seed: int = 0) -> list[dict[str, Any]]:
     for k, (a, b) in enumerate(pairs):
         n_contexts = len(shared[k])
         row = {"a": a, "b": b, **stats.interval(draws[:, k], "difference")}
-        row["p_permutation"] = float(p[k])
-        row["p_holm"] = float(p_holm[k])
+        row["p_permutation"] = p[k]
+        row["p_holm"] = p_holm[k]
         row["n_contexts"] = n_contexts
         row["visible"] = np.nan
         if n_contexts > 1:
             standard_error = shared[k].std(ddof=1) / np.sqrt(n_contexts)
             # Where all differences are equal, nothing is known of what could be seen.
-            row["visible"] = float(stats.POWER * standard_error) or np.nan
+            row["visible"] = stats.POWER * standard_error or np.nan
         rows.append(row)
     return rows
 
@@ -232,7 +231,7 @@ def _permutation_p(shared: Sequence[np.ndarray], sums: np.ndarray, seed: int) ->
     return p
 
 
-def baselines(pairs: pd.DataFrame) -> dict[str, Any]:
+def baselines(pairs: pd.DataFrame) -> dict:
     """Return for each response what knows nothing of its sense, by the names in `BASELINES`.
 
     ``length`` is its number of words, ``echo`` the share of its words that stand in its context,
@@ -247,7 +246,7 @@ def baselines(pairs: pd.DataFrame) -> dict[str, Any]:
     return {"length": metrics.length(pairs["response"]), "echo": echo}
 
 
-def without_repeats(rows: Sequence[dict[str, Any]], columns: Iterable[str]) -> list[str]:
+def without_repeats(rows: Sequence[dict], columns: Iterable[str]) -> list[str]:
     """Return columns of systems without a part of the score that is the score itself.
 
     The small model's score is the score where no judge was asked, and the judge's where it is
@@ -266,7 +265,7 @@ def words_of(texts: Iterable[str]) -> list[str]:
     return re.findall(r"\w+", " ".join(texts).lower())
 
 
-def comparison_rows(summary: dict[str, Any]) -> list[dict[str, Any]]:
+def comparison_rows(summary: dict) -> list[dict]:
     """Return the comparisons of a summary, each with its ``measure``, before the baselines'."""
     rows = [{"measure": "score", **row} for row in summary["comparisons"]]
     return rows + summary.get("baselines", [])
@@ -281,7 +280,7 @@ def least_contexts(n_tests: int, alpha: float = stats.LEVEL) -> int:
     return math.floor(2 - math.log2(alpha / n_tests))
 
 
-def show(summary: dict[str, Any], alpha: float = stats.LEVEL) -> None:
+def show(summary: dict, alpha: float = stats.LEVEL) -> None:
     """Print the comparisons of a summary, beside the differences in length and echo.
 
     ``alpha`` is the level of the tests, of which the note says how many contexts they need.
@@ -307,9 +306,7 @@ def show(summary: dict[str, Any], alpha: float = stats.LEVEL) -> None:
     tables.show(table, "Comparisons", note, columns, HEADERS, digits)
 
 
-def rank_systems(
-    systems: Sequence[dict[str, Any]], comparisons: Sequence[dict[str, Any]]
-) -> list[dict[str, Any]]:
+def rank_systems(systems: Sequence[dict], comparisons: Sequence[dict]) -> list[dict]:
     """Return the rows of systems with ``rank`` and ``rank_last``, the best first.
 
     The rank is 1 plus the number of systems that are significantly better (a Holm-corrected p below
@@ -320,7 +317,8 @@ def rank_systems(
     n_worse = Counter()
     for comparison in comparisons:
         if comparison["p_holm"] < stats.LEVEL:
-            winner, loser = comparison["a"], comparison["b"]
+            winner = comparison["a"]
+            loser = comparison["b"]
             if comparison["difference"] < 0:
                 winner, loser = loser, winner
             n_better[loser] += 1

@@ -135,7 +135,7 @@ class Tokens:
     """
 
     def __init__(self, encoder: "SentenceTransformer"):
-        assert encoder.max_seq_length is not None, "load_encoder sets the limit"
+        assert encoder.max_seq_length, "load_encoder sets the limit"
         self.tokenizer: Any = encoder.tokenizer
         self.limit = encoder.max_seq_length
         self.known: dict[str, TokenIds] = {}

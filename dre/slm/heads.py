@@ -5,7 +5,7 @@ The answers are likeness, fit and quality.
 
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 
 from dre.slm.losses import in_batch
 
@@ -19,7 +19,7 @@ class LowRank(nn.Module):
     """A linear layer that stays as it is, plus the product of two thin matrices, which learn."""
 
     #: The sum of both, once the thin matrices have learned.
-    merged: torch.Tensor | None
+    merged: Tensor | None
 
     def __init__(self, layer: nn.Linear, rank: int):
         super().__init__()
@@ -28,7 +28,7 @@ class LowRank(nn.Module):
         self.down = nn.Parameter(torch.randn(rank, layer.in_features) / layer.in_features**0.5)
         self.up = nn.Parameter(torch.zeros(layer.out_features, rank))
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: Tensor) -> Tensor:
         """Return what the adapted layer makes of x: (..., inputs) -> (..., outputs)."""
         if self.merged is not None:
             return F.linear(x, self.merged, self.layer.bias)
@@ -78,23 +78,23 @@ class GradedHead(nn.Module):
         self.layers = _scorer(dimension, hidden)
         self.fits = _scorer(dimension, hidden // 4)
 
-    def forward(self, h: torch.Tensor) -> dict[str, torch.Tensor | None]:
+    def forward(self, h: Tensor) -> dict[str, Tensor | None]:
         """Return h (n, d) by the names that `dre.slm.model.Head` gives its parts."""
         return {"sentence_embedding": h, "anchor": h, "robust": h, "non_robust": None}
 
-    def likeness(self, h: torch.Tensor) -> torch.Tensor:
+    def likeness(self, h: Tensor) -> Tensor:
         """Return weighted cosines of context and last turn with the response: (3, n, d) -> (n,)."""
         return torch.softmax(self.views, 0) @ cosines(h)
 
-    def quality(self, h: torch.Tensor) -> torch.Tensor:
+    def quality(self, h: Tensor) -> Tensor:
         """Return an unbounded score, a sigmoid of which is the grade over 5: (3, n, d) -> (n,)."""
         return self.layers(_features(h)).squeeze(-1)
 
-    def fit(self, h: torch.Tensor) -> torch.Tensor:
+    def fit(self, h: Tensor) -> Tensor:
         """Return the logit of the probability that a response fits: (3, n, d) -> (n,)."""
         return self.fits(_features(h)).squeeze(-1)
 
-    def contrast(self, h: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
+    def contrast(self, h: Tensor, pairs: Tensor) -> Tensor:
         """Return the contrastive loss (InfoNCE) over the likeness, in both directions.
 
         Each context has to be nearer to its right responses than to all other responses of the
@@ -147,12 +147,12 @@ class GradedHead(nn.Module):
         return ((to_response + to_context) / 2 * share).sum()
 
 
-def cosines(h: torch.Tensor) -> torch.Tensor:
+def cosines(h: Tensor) -> Tensor:
     """Return the cosines of contexts and of last turns with responses: (3, n, d) -> (2, n)."""
     return F.cosine_similarity(h[:2], h[2:], dim=-1)
 
 
-def grade_loss(scores: torch.Tensor, grades: torch.Tensor, contexts: torch.Tensor) -> torch.Tensor:
+def grade_loss(scores: Tensor, grades: Tensor, contexts: Tensor) -> Tensor:
     """Return how far scores are from grades, a scalar.
 
     It is the squared error of the sigmoid of a score against the grade over 5, and, for two replies

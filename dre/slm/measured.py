@@ -1,7 +1,6 @@
 """What training and scoring took: seconds, and the highest memory of a GPU, as measured."""
 
 import time
-from typing import Any
 
 import torch
 
@@ -27,7 +26,7 @@ class Meter:
             torch.cuda.reset_peak_memory_stats(device)
         self._started = time.monotonic() - seconds
 
-    def values(self) -> dict[str, Any]:
+    def values(self) -> dict:
         """Return ``seconds``, ``gpu_gib`` (the most that was allocated; None on a CPU), ``device``.
 
         The device is the name of the GPU, or ``cpu``.

@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from huggingface_hub import snapshot_download
 from pydantic import TypeAdapter
 from safetensors.torch import load, save_model
-from torch import nn
+from torch import Tensor, nn
 
 from dre.datasets.dialogues import Context
 from dre.datasets.dialogues import pairs as pairs_of
@@ -53,9 +53,9 @@ class Separated(NamedTuple):
         not separate.
     """
 
-    anchor: torch.Tensor
-    robust: torch.Tensor
-    non_robust: torch.Tensor | None
+    anchor: Tensor
+    robust: Tensor
+    non_robust: Tensor | None
 
 
 class Head(nn.Module):
@@ -79,11 +79,11 @@ class Head(nn.Module):
             self.project = nn.Linear(dimension, dimension)
         self.classifier = nn.Linear(2 * dimension, 2 if sep == "none" else 3)
 
-    def forward(self, h: torch.Tensor) -> dict[str, torch.Tensor | None]:
+    def forward(self, h: Tensor) -> dict[str, Tensor | None]:
         """Return h (n, d) as ``sentence_embedding``, and what `separate` makes of it by name."""
         return {"sentence_embedding": h, **self.separate(h)._asdict()}
 
-    def separate(self, h: torch.Tensor) -> Separated:
+    def separate(self, h: Tensor) -> Separated:
         """Separate embeddings (n, d): sep() of Eq. 17."""
         if self.sep == "maps":
             return Separated(h, self.robust(h), self.non_robust(h))
@@ -96,7 +96,7 @@ class Head(nn.Module):
             return Separated(projected, robust, non_robust)
         return Separated(h, h, None)
 
-    def logits(self, h_c: torch.Tensor, h_res: torch.Tensor) -> torch.Tensor:
+    def logits(self, h_c: Tensor, h_res: Tensor) -> Tensor:
         """Return Linear(concat(h_c, h_res)) of Eq. 15: (n, d), (n, d) -> (n, classes)."""
         return self.classifier(torch.cat([h_c, h_res], dim=-1))
 
@@ -143,7 +143,7 @@ class SLM:
         self.reader.tokens.forget()
 
     @torch.no_grad()
-    def encode(self, texts: Sequence[str], progress: bool = False) -> dict[str, torch.Tensor]:
+    def encode(self, texts: Sequence[str], progress: bool = False) -> dict[str, Tensor]:
         """Embed texts, and return what the head makes of them: (n, d) float32 tensors by name."""
         self.head.eval()
         return self.head(self.reader(texts, progress))
@@ -215,8 +215,8 @@ class SLM:
             raise DreError(
                 "the training distances are constant or not finite: the training has diverged"
             )
-        self.provenance["d_min"] = float(d.min())
-        self.provenance["d_max"] = float(d.max())
+        self.provenance["d_min"] = d.min()
+        self.provenance["d_max"] = d.max()
         self.provenance["sets"] = sets_of(contexts)
 
     def examples(self, contexts: Sequence[Context]) -> Sequence[Context]:
@@ -227,7 +227,7 @@ class SLM:
         """Return the rows of each pass over the contexts; only recipes with a mixture have this."""
         raise NotImplementedError(f"recipe {self.recipe.name} learns from triplets")
 
-    def loss(self, rows: Sequence, vectors: Callable) -> torch.Tensor:
+    def loss(self, rows: Sequence, vectors: Callable) -> Tensor:
         """Return the loss of some rows of `passes`; only recipes with a mixture have this."""
         raise NotImplementedError(f"recipe {self.recipe.name} learns from triplets")
 
@@ -340,7 +340,7 @@ class SLM:
             if not Path(path).is_dir():
                 patterns = ["*.json", "*.txt", "*.safetensors"]
                 path = snapshot_download(str(path), allow_patterns=patterns)
-            description = json.loads((Path(path) / "slm.json").read_text(encoding="utf-8"))
+            description = json.loads((Path(path) / "slm.json").read_bytes())
             if description["format"] != FORMAT:
                 raise ValueError(
                     f"slm.json has format {description['format']!r}: this version of dre reads "
@@ -381,7 +381,7 @@ class SLM:
 def _new_head(encoder: "SentenceTransformer", recipe: recipes.Recipe) -> Head:
     """Return a fresh head for the embeddings of an encoder."""
     dimension = encoder.get_embedding_dimension()
-    assert dimension is not None, "an encoder with pooling has a dimension"
+    assert dimension, "an encoder with pooling has a dimension"
     return Head(dimension, recipe.sep)
 
 

@@ -27,6 +27,7 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import ArrayLike
 from safetensors.torch import load, save_file
+from torch import Tensor
 
 from dre.datasets.dialogues import Context
 from dre.errors import DreError
@@ -64,7 +65,7 @@ class Ours(SLM):
     """
 
     def __init__(self, base, recipe: Recipe):
-        assert recipe.mixture is not None, f"recipe {recipe.name} has no mixture to learn from"
+        assert recipe.mixture, f"recipe {recipe.name} has no mixture to learn from"
         self.mixture: Mixture = recipe.mixture
         adapted = base
         if self.mixture.rank:
@@ -79,7 +80,7 @@ class Ours(SLM):
     @classmethod
     def untrained(cls, encoder: str = "minilm", recipe: Recipe | None = None) -> Self:
         """Return an encoder with adapters that change nothing yet, and a fresh head."""
-        assert recipe is not None, "give the recipe, which says what is adapted"
+        assert recipe, "give the recipe, which says what is adapted"
         return cls(load_encoder(encoder, recipe.max_seq_length), recipe)
 
     def forget(self) -> None:
@@ -101,7 +102,7 @@ class Ours(SLM):
     def _adapters(self):
         return [module for module in self.encoder.modules() if isinstance(module, LowRank)]
 
-    def views(self, pairs: pd.DataFrame, reader: Reader | None = None) -> torch.Tensor:
+    def views(self, pairs: pd.DataFrame, reader: Reader | None = None) -> Tensor:
         """Return embeddings of contexts, last turns and responses, (3, n, d).
 
         The ``reader`` embeds them, by default that of the adapted encoder.
@@ -154,7 +155,7 @@ class Ours(SLM):
             }
         )
 
-    def ordered(self, table: pd.DataFrame) -> dict[str, torch.Tensor]:
+    def ordered(self, table: pd.DataFrame) -> dict[str, Tensor]:
         """Return for the curves whether the adapted likeness orders each triplet right."""
         likeness = doubles(self.head.likeness(self.views(table)))
         scored = table[["context_id", "kind"]].assign(likeness=likeness)
@@ -173,7 +174,7 @@ class Ours(SLM):
         """Return the pairs that are contrasted in each pass over the contexts; see `passes`."""
         return passes(contexts, extra.dialogues, self.context, self.mixture, number, seed)
 
-    def loss(self, rows: list[list[ContrastPair]], vectors: Callable) -> torch.Tensor:
+    def loss(self, rows: list[list[ContrastPair]], vectors: Callable) -> Tensor:
         """Return the contrast of rows of `passes`, a scalar; ``vectors`` embeds texts."""
         texts, index = _pair_batch(rows)
         return self.head.contrast(vectors(texts), index.to(self.encoder.device))
@@ -232,7 +233,7 @@ class Ours(SLM):
         table = pd.DataFrame(pairs, columns=["context", "response", "fits"])
         return table.assign(pair_id=range(len(table)))
 
-    def learn_fit(self, h: torch.Tensor, fits: ArrayLike, contexts: ArrayLike, seed: int) -> None:
+    def learn_fit(self, h: Tensor, fits: ArrayLike, contexts: ArrayLike, seed: int) -> None:
         """Train the fit head.
 
         Parameters
@@ -268,7 +269,7 @@ class Ours(SLM):
         self._learn(self.head.fits, loss, len(labels), seed)
 
     def learn_quality(
-        self, h: torch.Tensor, scores: ArrayLike, context_ids: ArrayLike, seed: int
+        self, h: Tensor, scores: ArrayLike, context_ids: ArrayLike, seed: int
     ) -> None:
         """Train the quality head on embeddings (3, n, d), grades (0-5) and ids of contexts."""
         grades = torch.tensor(np.asarray(scores), dtype=torch.float32, device=h.device)
@@ -301,7 +302,7 @@ class Ours(SLM):
                 optimizer.step()
         self.head.requires_grad_(False).eval()
 
-    def state(self) -> dict[str, torch.Tensor]:
+    def state(self) -> dict[str, Tensor]:
         """Return everything that was learned, in half precision, by name."""
         learned = {f"head.{name}": value for name, value in self.head.state_dict().items()}
         for i, adapter in enumerate(self._adapters()):
@@ -309,7 +310,7 @@ class Ours(SLM):
             learned[f"{i}.up"] = adapter.up.data
         return {name: value.half().cpu().contiguous() for name, value in learned.items()}
 
-    def load_state(self, state: dict[str, torch.Tensor]) -> None:
+    def load_state(self, state: dict[str, Tensor]) -> None:
         """Set what was learned, as `state` returns it, and merge the adapters into their layers."""
         learned = {name.removeprefix("head."): value.float() for name, value in state.items()}
         self.head.load_state_dict({name: learned[name] for name in self.head.state_dict()})
@@ -394,7 +395,7 @@ def passes(
     return all_passes
 
 
-def _pair_batch(rows: list[list[ContrastPair]]) -> tuple[list[str], torch.Tensor]:
+def _pair_batch(rows: list[list[ContrastPair]]) -> tuple[list[str], Tensor]:
     """Return the distinct texts of rows of `passes`, shortest first, and the pairs as numbers.
 
     A pair has four numbers, (m, 4) in all: its kind, and the positions of its three texts in the

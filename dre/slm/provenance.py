@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from dre.datasets.dialogues import Context, data_hash
 from dre.environment import VERSION
 from dre.errors import DreError
+from dre.files import sha256
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -70,7 +71,7 @@ def describe(
     versions = {package: version(package) for package in packages}
     return {
         **description,
-        "fingerprint": hashlib.sha256(text.encode()).hexdigest(),
+        "fingerprint": sha256(text),
         "versions": {"python": platform.python_version(), "dre": VERSION, **versions},
         "contexts": {"train": len(train), "dev": len(dev)},
     }
@@ -96,10 +97,10 @@ def check_finite(weights_by_name: Mapping[str, "Tensor"]) -> None:
 
 def check_files(folder: Path, sha256_by_name: Mapping[str, str]) -> None:
     """Raise ValueError if a file of a folder is not the one with the sha256 that is given."""
-    for name, sha256 in sha256_by_name.items():
+    for name, expected in sha256_by_name.items():
         digest = file_hash(folder / name)
-        if digest != sha256:
-            raise ValueError(f"{name} has sha256 {digest[:12]}...: expected {sha256[:12]}...")
+        if digest != expected:
+            raise ValueError(f"{name} has sha256 {digest[:12]}...: expected {expected[:12]}...")
 
 
 def file_hash(path: Path) -> str:
@@ -108,7 +109,7 @@ def file_hash(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def check_numbers(provenance: Mapping[str, Any]) -> None:
+def check_numbers(provenance: Mapping) -> None:
     """Raise ValueError if the numbers that make a score of a model's answers make no sense.
 
     These are ``d_min`` and ``d_max``, ``scales`` (a mean and a unit for each answer) and
@@ -159,14 +160,14 @@ def default() -> dict[str, str]:
 
 def hashes(train: Sequence[Context], dev: Sequence[Context], extra: Extra | None = None) -> dict:
     """Return the hashes of what is learned from and held out, as JSON types."""
-    by_name: dict[str, Any] = {"train_hash": data_hash(train), "dev_hash": data_hash(dev)}
+    by_name: dict = {"train_hash": data_hash(train), "dev_hash": data_hash(dev)}
     if extra is not None:
         graded = json.dumps(extra.graded, ensure_ascii=False)
         by_name["extra"] = {
             "dialogues": len(extra.dialogues),
             "dialogues_hash": data_hash(extra.dialogues),
             "graded": len(extra.graded),
-            "graded_hash": hashlib.sha256(graded.encode()).hexdigest(),
+            "graded_hash": sha256(graded),
         }
     return by_name
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from dre.slm.model import SLM
 
 #: What a small model gives a pair.
-NUMBERS = ("distance", "s_d", "s_p", "score_slm")
+NUMBERS = ["distance", "s_d", "s_p", "score_slm"]
 _KEY_BYTES = 20
 _HASH_LENGTH = 8  # characters of a hash in a recording: one in four billion is that of another text
 _BUSY_SECONDS = 60  # how long a statement waits for another run that writes
@@ -156,13 +156,13 @@ class Cache:
         numbers_by_key = {key: numbers for key, *numbers in rows}
         kept_pairs = pairs[np.array([key in numbers_by_key for key in keys], dtype=bool)]
         kept_numbers = [numbers_by_key[key] for key in keys if key in numbers_by_key]
-        table = pd.DataFrame(kept_numbers, kept_pairs.index, list(NUMBERS), dtype=float)
+        table = pd.DataFrame(kept_numbers, kept_pairs.index, NUMBERS, dtype=float)
         table.insert(0, "pair_id", kept_pairs["pair_id"])
         return table
 
     def put(self, pairs: pd.DataFrame, scores: pd.DataFrame) -> None:
         """Keep scores, which are row by row those of ``pairs``, all or none."""
-        numbers = scores[list(NUMBERS)].astype(float).to_numpy().tolist()
+        numbers = scores[NUMBERS].to_numpy(float).tolist()
         rows = [(key, *row) for key, row in zip(self._keys(pairs), numbers)]
         try:
             self._insert(rows)
@@ -216,13 +216,13 @@ class Recording:
     def __init__(self, file: str | Path, provenance: Mapping | None = None):
         self.file = Path(file)
         self.name = self.file.name.removesuffix(".csv.gz")
-        self.provenance: dict[str, Any] = {}
+        self.provenance: dict = {}
         self._json = self.file.with_name(f"{self.name}.json")
-        self._table: pd.DataFrame = pd.DataFrame({"pair_id": [], "texts": []}).set_index("pair_id")
+        self._table = pd.DataFrame({"pair_id": [], "texts": []}).set_index("pair_id")
         if self._json.exists():
-            self.provenance = json.loads(self._json.read_text(encoding="utf-8"))
-            dtype: Any = {"pair_id": str, "texts": str}
-            table = pd.read_csv(self.file, dtype=dtype, keep_default_na=False)
+            self.provenance = json.loads(self._json.read_bytes())
+            types: Any = {"pair_id": str, "texts": str}
+            table = pd.read_csv(self.file, dtype=types, keep_default_na=False)
             self._table = table.set_index("pair_id")
         if provenance is not None:
             # Every training ends with another range of distances, which tells models apart.
@@ -286,7 +286,7 @@ def hashes_of(pairs: pd.DataFrame) -> list[str]:
 def record_arrays(file: Path, made_from: Mapping, by_name: Mapping[str, np.ndarray]) -> None:
     """Write arrays by name into an ``.npz`` file, and what they are made of."""
     content = io.BytesIO()
-    named_arrays: dict[str, Any] = dict(by_name)
+    named_arrays: dict = dict(by_name)
     np.savez_compressed(content, made_of=json.dumps(made_from, sort_keys=True), **named_arrays)
     replace(file, content.getvalue())
 

@@ -217,7 +217,8 @@ def _train_stages(
                 slm.head.train()
                 scaler = _gradient_scaler(slm.encoder.device)
                 if state.steps_done > 0:
-                    scaler.load_state_dict(state.scaler)
+                    if state.scaler:  # empty where the device that began has no need of one
+                        scaler.load_state_dict(state.scaler)
                     _set_random_states(state.random_states)
                     batches = batches[state.steps_done * slm.recipe.batch_contexts :]
 

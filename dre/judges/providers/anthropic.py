@@ -30,16 +30,9 @@ class Anthropic(Provider):
     }
 
     def __init__(self, target):
-        import anthropic
-
-        http = provider.http_options(target, "x-api-key", target.key)
         super().__init__(target)
-        self.sdk = anthropic.AsyncAnthropic(
-            api_key=target.key,
-            base_url=target.address,
-            timeout=None,
-            max_retries=0,
-            http_client=anthropic.DefaultAsyncHttpxClient(**http),
+        self.sdk = provider.stainless_client(
+            "anthropic", "AsyncAnthropic", target, "x-api-key", target.key
         )
 
     def parameters(self):

@@ -1,15 +1,13 @@
 """Google's Gemini, which has two SDKs: the new one is tried first."""
 
 import asyncio
-import concurrent.futures
 import contextlib
 import importlib
 import json
-import threading
 import warnings
 from typing import Any
 
-from dre.judges import outcomes, provider, wire
+from dre.judges import outcomes, provider, threads, wire
 from dre.judges.provider import Provider
 from dre.judges.store import Reply, count
 from dre.judges.wire import NoReply
@@ -208,24 +206,15 @@ class RetiredGemini(Provider):
         return model._prepare_request(contents=contents, tools=None, tool_config=None)
 
     async def send(self, request):
-        # Its HTTP blocks, so it works in a thread. The interpreter would wait for the threads of a
-        # pool when it ends; it does not wait for a daemon.
-        answer = concurrent.futures.Future()
-        answer.set_running_or_notify_cancel()
-        threading.Thread(target=self._send_blocking, args=(request, answer), daemon=True).start()
+        # Its HTTP blocks, so it works in a thread.
+        answer = threads.start(lambda: self._send_blocking(request))
         response = await asyncio.wrap_future(answer)
         return type(response).to_dict(
             response, use_integers_for_enums=False, preserving_proto_field_name=False
         )
 
-    def _send_blocking(self, request, answer):
-        try:
-            response = self.client.generate_content(
-                request, timeout=self.target.timeout, retry=None
-            )
-            answer.set_result(response)
-        except Exception as error:
-            answer.set_exception(error)
+    def _send_blocking(self, request):
+        return self.client.generate_content(request, timeout=self.target.timeout, retry=None)
 
     def parse(self, body):
         return _parse_gemini(body, self.target.model)

@@ -52,17 +52,10 @@ class OpenAI(Provider):
     limit_name = ""  # of the limit on a reply, if the server wants another than usual
 
     def __init__(self, target):
-        import openai
-
-        self.refused_names = set()
-        http = provider.http_options(target, "authorization", f"Bearer {target.key}")
         super().__init__(target)
-        self.sdk = openai.AsyncOpenAI(
-            api_key=target.key,
-            base_url=target.address,
-            timeout=None,
-            max_retries=0,
-            http_client=openai.DefaultAsyncHttpxClient(**http),
+        self.refused_names = set()
+        self.sdk = provider.stainless_client(
+            "openai", "AsyncOpenAI", target, "authorization", f"Bearer {target.key}"
         )
 
     def parameters(self):
