@@ -1,6 +1,7 @@
 """A language model as a judge: scores pairs, and asks only for what is not stored yet."""
 
 import contextlib
+import functools
 import json
 import math
 import statistics
@@ -202,9 +203,7 @@ class Judge:
         self._check_numbers()
 
         # What it costs.
-        if isinstance(price, str):
-            price = prices.given(price)
-        self.price = price or prices.find(self.provider, self.model, self.base_url)
+        self.given_price = prices.given(price) if isinstance(price, str) else price
         self.max_usd = max_usd
         self.max_usd_total = max_usd_total
         self.max_usd_judge = max_usd_judge
@@ -279,6 +278,11 @@ class Judge:
                 f"{reason}, so {option} cannot be kept: "
                 f"give dollars, and with {price} what a million tokens cost"
             )
+
+    @functools.cached_property  # replies that are stored with their cost need no list of prices
+    def price(self) -> Price | None:
+        """What tokens cost: as the user gave it, else as `dre.judges.prices.find` has it."""
+        return self.given_price or prices.find(self.provider, self.model, self.base_url)
 
     def ceilings(self, run: str) -> list[Ceiling]:
         """Return the ceilings that hold for the calls of a run."""
