@@ -169,7 +169,9 @@ class Calibrated:
 
         An ordinary pair of the rated sets has 0, and the unit is one standard deviation.
         """
-        return (1 - self.weight) * self.llm(score_llm) + self.weight * self.slm(score_slm)
+        z_llm = self.llm(score_llm)
+        z_slm = self.slm(score_slm)
+        return (1 - self.weight) * z_llm + self.weight * z_slm
 
     def check_signature(self, signature: Signature) -> None:
         """Raise DreError unless the fusion was learned with this model, judge and prompt."""

@@ -746,17 +746,19 @@ def _ordered_pairs(x, y, context_numbers, counts):
     total = counts @ (pairs_of_context > 0)
 
     people = np.sign(y[first] - y[second])
+    is_tie_of_people = people == 0
     shares = np.empty((len(counts), x.shape[1]))
     for column, values in enumerate(x.T):
         gap = values[first] - values[second]
-        is_right = (np.sign(gap) == people) & (people != 0)
-        is_tie_of_people = people == 0
+        is_right = (np.sign(gap) == people) & ~is_tie_of_people
         change = 1.0 * is_tie_of_people - is_right
         # In the order of their gaps, only the pairs that change the number of right answers.
         changing = np.flatnonzero(change)
-        by_size = changing[np.argsort(np.abs(gap)[changing], kind="stable")]
-        size_of_gap = np.abs(gap)[by_size]
-        is_last_of_equals = np.append(np.diff(size_of_gap) > 0, True)[: len(by_size)]
+        size = np.abs(gap)
+        order = np.argsort(size[changing], kind="stable")
+        by_size = changing[order]
+        is_larger = np.diff(size[by_size]) > 0
+        is_last_of_equals = np.append(is_larger, True)[: len(by_size)]
         for start in range(0, len(counts), BLOCK):
             block = slice(start, start + BLOCK)
             weights = counts[block][:, context_of_pair] * weight_of_pair

@@ -123,7 +123,7 @@ class Table:
 
     def _check_columns(self, columns, value_columns):
         """Raise a DreError that names the first of `columns` that the table does not have."""
-        unknown = sorted(set(columns) - set(self.df.columns))
+        unknown = sorted(set(columns) - set(self.df))
         if unknown:
             raise DreError(
                 f"table {self.name} has no column {unknown[0]!r}: "
@@ -148,7 +148,7 @@ class Table:
 
     def _positions_of(self, column, names) -> list[int]:
         """Return the positions of rows with one of `names` in a column, in the order of names."""
-        self._check_columns([column], list(self.df.columns))
+        self._check_columns([column], self.df)
         positions = []
         for name in names:
             matching = self.df.index[self.df[column] == name]

@@ -51,7 +51,7 @@ class Case(NamedTuple):
     rival: Pair
 
 
-_TABLE = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+_TABLE = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_bytes())
 KINDS = {name: Kind(**fields) for name, fields in _TABLE["kinds"].items()}
 _FILLER = _TABLE["filler"]
 _GENERIC = _TABLE["generic"]

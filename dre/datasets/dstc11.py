@@ -193,7 +193,7 @@ class Archive:
             raise DreError(f"{self.path}: no response of {name} can be used: {reasons}")
         ratings = pd.DataFrame(rows).dropna(axis="columns", how="all")
         versions = {version: pd.DataFrame(pairs) for version, pairs in texts.items() if pairs}
-        return RatedSet(name, ratings, versions, dict(n_left_out))
+        return RatedSet(name, ratings, versions, n_left_out)
 
     def parallel(self, name: str, split: str) -> list[Turns]:
         """Return the dialogues of a set, or of a training corpus, in all versions that it has.
@@ -281,7 +281,7 @@ def _joined(tables, robust) -> list[Turns]:
 
     A dialogue is left out if a version lacks one of its turns, or has a blank one.
     """
-    texts: dict[str, dict[str, str]] = {version: {} for version in VERSIONS}
+    texts = {version: {} for version in VERSIONS}
     for language, table in tables.items():
         texts["en"] |= dict(zip(table["UID"], table["SEG"]))
         texts[language] = dict(zip(table["UID"], table["TRANSLATION"]))

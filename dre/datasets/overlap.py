@@ -81,7 +81,9 @@ def _without(chosen, reserved, near):
     """Do what `without_overlap` does; without the share ``near``, trigrams do not count."""
     rated_contexts = []
     reserved_texts = []
-    for record in [reserved] if isinstance(reserved, pd.DataFrame) else reserved:
+    if isinstance(reserved, pd.DataFrame):
+        reserved = [reserved]
+    for record in reserved:
         if isinstance(record, pd.DataFrame):
             # A table of whole dialogues has turns, one of responses has contexts.
             rated_contexts += list(record["turns" if "turns" in record else "context"])

@@ -233,7 +233,7 @@ def _fed(content):
     In the file a dialogue follows its turns, so the file is read from its end. A dialogue and its
     turns share a context id, which has the dialogue's index.
     """
-    rows: dict[str, list[dict]] = {"fed-turn": [], "fed-dialog": []}
+    rows = {"fed-turn": [], "fed-dialog": []}
     context_id = None
     records = list(enumerate(json.loads(content)))
     for i, record in reversed(records):

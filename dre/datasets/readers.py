@@ -369,10 +369,10 @@ def _layout(columns, own_columns):
             raise ValueError(f"{by_small[name]!r} and {column!r} are both {name}: rename one")
         by_small.setdefault(name, column)
     fields = {}
-    own = dict(own_columns)
+    user_columns = dict(own_columns)
     for field in FIELDS:
-        name = own.get(field, field)
-        is_there = name in columns or field in own
+        name = user_columns.get(field, field)
+        is_there = name in columns or field in user_columns
         fields[field] = name if is_there else by_small.get(field)
 
     numbered = tuple(column for column in columns if _NUMBERED.fullmatch(str(column)))
@@ -461,38 +461,39 @@ def _dialogue_of(record, layout, values, form):
         return _Dialogue(own_column, at(record, own_column), False)
     if "context" in form.fields:
         return None
-    found = []
+    dialogues = []
     has_context = not absent(values["context"])
     for column in layout.columns(aliases.DIALOGUES):
-        is_detail = has_context and isinstance(record[column], dict)
-        if not is_detail and _is_dialogue(column, record[column]):
-            found.append(_Dialogue(column, record[column], False))
+        value = record[column]
+        is_detail = has_context and isinstance(value, dict)
+        if not is_detail and _is_dialogue(column, value):
+            dialogues.append(_Dialogue(column, value, False))
     for column in layout.columns(aliases.HISTORIES):
         value = record[column]
         is_text = isinstance(value, str) and value.strip()
         if is_text or (looks_like_data(value) and len(value)):
-            found.append(_Dialogue(column, record[column], True))
+            dialogues.append(_Dialogue(column, value, True))
     if has_context and layout.numbered:
         raise ValueError(
             f"{names(layout.numbered)} stand beside context: are they turns before it? write all "
             "turns as one list, or take context alone with --field context=context"
         )
-    if not found:
+    if not dialogues:
         if has_context:
             _refuse_facts(record, layout, values)
         return None
+    columns = [dialogue.column for dialogue in dialogues]
     if has_context:
         raise ValueError(
-            f"the record has both {found[0].column} and a context: leave one of them out, or name "
-            f"the one that counts: --field context=context or --field messages={found[0].column}"
+            f"the record has both {columns[0]} and a context: leave one of them out, or name "
+            f"the one that counts: --field context=context or --field messages={columns[0]}"
         )
-    if len(found) > 1:
-        columns = [dialogue.column for dialogue in found]
+    if len(dialogues) > 1:
         raise ValueError(
             f"the record has {' and '.join(columns)}: --field messages=COLUMN says which is the "
             "dialogue, --field context=COLUMN which are the turns before the response"
         )
-    return found[0]
+    return dialogues[0]
 
 
 def _is_dialogue(column, value):

@@ -45,7 +45,7 @@ def sources() -> dict[str, dict]:
     import yaml
 
     files = {}
-    for group in yaml.safe_load(REGISTRY.read_text(encoding="utf-8")):
+    for group in yaml.safe_load(REGISTRY.read_bytes()):
         host = group.get("host", "github")
         version = group["revision"] if host == "hub" else group["commit"]
         folder = f"{host}/{group['owner']}/{group['repository']}/{version}"

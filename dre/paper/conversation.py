@@ -175,10 +175,10 @@ def draw(pictured: Sequence[Column], table: pd.DataFrame) -> Figure:
     ax.set_axis_off()
     width = (_WIDTH - _GAP * (len(pictured) - 1)) / len(pictured)
     lefts = [k * (width + _GAP) for k in range(len(pictured))]
-    drawn = [(column.turns, left, width, 0.92 * width) for column, left in zip(pictured, lefts)]
+    bubbles = [(column.turns, left, width, 0.92 * width) for column, left in zip(pictured, lefts)]
     if len({tuple(column.turns) for column in pictured}) == 1:
-        drawn = [(pictured[0].turns, 0, _WIDTH, _BUBBLE)]
-    y = max(_draw_turns(ax, *turns, 0.05) for turns in drawn)
+        bubbles = [(pictured[0].turns, 0, _WIDTH, _BUBBLE)]
+    y = max(_draw_turns(ax, *turns, 0.05) for turns in bubbles)
     ends = []
     for column, left in zip(pictured, lefts):
         ax.text(left + 0.04, y + 0.1, column.name, size=_FONT, weight="bold", va="center")
@@ -247,8 +247,8 @@ def _width(text):
 
 def _draw_scores(ax, pictured, table, y) -> float:
     """Draw the table of scores below a height, and return where it ends."""
-    places = [_SCORES_FROM + k * _SCORES_APART for k in range(len(pictured))]
-    for column, x in zip(pictured, places):
+    centres = [_SCORES_FROM + k * _SCORES_APART for k in range(len(pictured))]
+    for column, x in zip(pictured, centres):
         ax.text(x, y + _LINE / 2, column.name, size=_FONT, weight="bold", ha="center", va="center")
     y += 1.25 * _LINE
     for row in table.to_dict("records"):
@@ -256,7 +256,7 @@ def _draw_scores(ax, pictured, table, y) -> float:
         middle = y + 0.65 * _LINE
         ax.text(0.04, middle, f"{row['who']}, of {row['of']}", size=_FONT, va="center")
         values = [row[column.name] for column in pictured]
-        for value, x in zip(values, places):
+        for value, x in zip(values, centres):
             is_best = value == max(values) and values.count(value) == 1
             weight = "bold" if is_best else "normal"
             ax.text(x, middle, number(value), size=_FONT, weight=weight, ha="center", va="center")

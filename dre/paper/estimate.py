@@ -247,8 +247,8 @@ def seconds_per_step(settings: Profile, length: int, batch: int) -> float:
     slowest = max(table["seconds"])
     of_encoder = table.query("encoder == @settings.encoder").sort_values("tokens")
     if len(of_encoder):
-        place = of_encoder["tokens"].searchsorted(length)
-        slowest = of_encoder["seconds"].iloc[min(place, len(of_encoder) - 1)]
+        position = of_encoder["tokens"].searchsorted(length)
+        slowest = of_encoder["seconds"].iloc[min(position, len(of_encoder) - 1)]
     share = batch / table["contexts_a_step"].iloc[0]
     return slowest * (_SHARE_OF_ANY_STEP + (1 - _SHARE_OF_ANY_STEP) * share)
 
@@ -264,7 +264,8 @@ def pcaf_trainings(settings: Profile) -> Trainings:
     from dre.paper import pcaf  # which loads PyTorch
 
     planned = pcaf.trainings()
-    n_models = len(planned) * len(settings.seeds)
+    n_seeds = len(settings.seeds)
+    n_models = len(planned) * n_seeds
     n_ideas = settings.pcaf.ideas
     if n_ideas is None:
         return Trainings(n_models, math.nan, math.nan, 0.0)
@@ -284,7 +285,6 @@ def pcaf_trainings(settings: Profile) -> Trainings:
         n_steps += of_first * steps(n_ideas) + of_distillation * steps(n_further)
         n_texts += of_first * n_versions * n_ideas
         n_texts += of_distillation * n_versions * n_further * (1 + _SHARE_OF_TEACHER)
-    n_seeds = len(settings.seeds)
     hours = n_seeds * n_texts * SECONDS_PER_TEXT_OF_PCAF / 3600
     return Trainings(n_models, n_seeds * n_steps, hours, 0.0)
 

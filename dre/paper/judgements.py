@@ -315,13 +315,13 @@ class PanelJudge:
             return None if table.empty else table.reset_index(drop=True)
         if not self.asks("quality_overall"):
             return None
-        parts = []
+        tables = []
         for question in plan.quality_questions(self.settings, selection):
             table = self.scores(question.pairs, question.prompt, examples=question.examples)
             assert table is not None, "the profile asks for these"
-            part = table.rename(columns={"pair_id": "item"}).assign(quality=question.name)
-            parts.append(part[["item", "quality", "score"]])
-        return pd.concat(parts, ignore_index=True)
+            ratings = table.rename(columns={"pair_id": "item"}).assign(quality=question.name)
+            tables.append(ratings[["item", "quality", "score"]])
+        return pd.concat(tables, ignore_index=True)
 
     def goodness(self, question: plan.Question) -> pd.Series | None:
         """Return how good a live judge calls responses, from 0 to 1 (Huynh et al., section 3.2).
@@ -393,12 +393,12 @@ class PanelJudge:
         """The numbers that a recorded judge was shown, or None."""
         if not self._has_file(file_name):
             return None
-        shown = recordings.numbers_shown(self._recording, file_name).reindex(pairs["pair_id"])
-        if shown["s_d"].isna().to_numpy().all():
+        numbers = recordings.numbers_shown(self._recording, file_name).reindex(pairs["pair_id"])
+        if numbers["s_d"].isna().to_numpy().all():
             return None
-        shown = shown.set_index(pairs.index)
-        score_slm = 1 - shown["s_d"] + shown["s_p"]
-        return shown.assign(pair_id=pairs["pair_id"], score_slm=score_slm)
+        numbers = numbers.set_index(pairs.index)
+        score_slm = 1 - numbers["s_d"] + numbers["s_p"]
+        return numbers.assign(pair_id=pairs["pair_id"], score_slm=score_slm)
 
     # A live one
 
@@ -489,11 +489,15 @@ def _mean_of_criteria(tables: Mapping[str, pd.DataFrame], pairs, family):
     return _of_family(pairs, by_criterion, family, trouble)
 
 
-def _of_family(pairs, by_criterion, family, told):
+def _of_family(pairs, by_criterion, family, outcomes):
     """The table of `PanelJudge.scores`: the score is the mean of the four criteria, on 0-5."""
-    scores = pd.DataFrame({"pair_id": pairs["pair_id"].to_numpy(), "influence": np.nan}, told.index)
-    scores = scores.assign(score=_on_top(by_criterion, family), label=None)
-    return scores.join([told, by_criterion])[[*COLUMNS, *by_criterion]].set_index(pairs.index)
+    scores = outcomes.assign(
+        pair_id=pairs["pair_id"].to_numpy(),
+        score=_on_top(by_criterion, family),
+        influence=np.nan,
+        label=None,
+    )
+    return scores.join(by_criterion)[[*COLUMNS, *by_criterion]].set_index(pairs.index)
 
 
 def _on_top(by_criterion: pd.DataFrame, family: str) -> pd.Series:
@@ -517,5 +521,7 @@ def _recorded_criteria(recording, pairs, family):
     is_there = by_criterion.notna().all(axis=1)
     if not np.any(is_there):
         return None
-    told = pd.DataFrame({"status": np.where(is_there, "ok", "missing"), "reason": "", "cost": 0.0})
-    return _of_family(pairs, by_criterion, family, told)
+    outcomes = pd.DataFrame(
+        {"status": np.where(is_there, "ok", "missing"), "reason": "", "cost": 0.0}
+    )
+    return _of_family(pairs, by_criterion, family, outcomes)

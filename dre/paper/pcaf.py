@@ -471,14 +471,14 @@ def _scores(settings, training, seed, tested, columns):
         teacher = metric
         metric = copy.deepcopy(teacher)
         train(metric, further, seed, teacher)
-    parts = []
+    tables = []
     for rated in tested:
-        part = rated.ratings[["pair_id"]].copy()
+        table = rated.ratings[["pair_id"]].copy()
         for column, version in columns.items():
             if version in rated.versions:
-                part[column] = metric.score(rated.versions[version])
-        parts.append(part)
-    scores = pd.concat(parts, ignore_index=True)
+                table[column] = metric.score(rated.versions[version])
+        tables.append(table)
+    scores = pd.concat(tables, ignore_index=True)
     write(scores, folder, name, origin)
     # What is read back has the digits that a later run will read.
     recorded = _recorded(folder / name, origin, tested, columns)

@@ -254,11 +254,11 @@ def pairs_to_label(settings: Profile) -> pd.DataFrame:
     shuffled = test.iloc[order]
     is_new = ~shuffled["pair_id"].isin(recordings.labels().index)
     shuffled = shuffled.iloc[np.argsort(is_new, kind="stable")]
-    parts = []
+    tables = []
     for kind in "par":
         n_pairs = settings.labels_per_kind // (3 if kind == "r" else 1)
-        parts.append(shuffled[shuffled["kind"] == kind].head(n_pairs))
-    return pd.concat(parts).sort_index().reset_index(drop=True)
+        tables.append(shuffled[shuffled["kind"] == kind].head(n_pairs))
+    return pd.concat(tables).sort_index().reset_index(drop=True)
 
 
 def example_replies() -> pd.DataFrame:

@@ -333,9 +333,11 @@ def unieval(
         for row, response in enumerate(responses):
             outputs = sent_tokenize(response) if dimension == "engagingness" else [response]
             for output in outputs:
-                parts = {"output": output, "src": histories[row], "context": facts[row]}
+                texts_by_name = {"output": output, "src": histories[row], "context": facts[row]}
                 rows.append(row)
-                texts.append("".join(parts.get(part, part) for part in templates[dimension]))
+                texts.append(
+                    "".join(texts_by_name.get(part, part) for part in templates[dimension])
+                )
         answers = yes_probability(texts, model)
         scores[dimension] = np.bincount(rows, weights=answers, minlength=len(items))
     return scores.assign(overall=scores[list(DIMENSIONS)].mean(axis=1, skipna=False))
@@ -352,8 +354,8 @@ def yes_probability(texts: Sequence[str], model: Seq2Seq) -> np.ndarray:
         first = torch.full((len(inputs["input_ids"]), 1), model.model.config.decoder_start_token_id)
         with torch.inference_mode():
             logits = model.model(**inputs, decoder_input_ids=first.to(model.model.device)).logits
-        both = logits[:, 0, [yes, no]].float().softmax(dim=-1)
-        values.append(both[:, 0].cpu().numpy())
+        probabilities = logits[:, 0, [yes, no]].float().softmax(dim=-1)
+        values.append(probabilities[:, 0].cpu().numpy())
     return np.concatenate(values) if values else np.empty(0)
 
 
@@ -378,16 +380,16 @@ def questions(path: Path | None = None) -> dict[str, list[str]]:
     if path is None:
         path = fetch("UniEval/*/utils.py")
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    found: dict[str, list[str]] = {}
+    texts_by_dimension: dict[str, list[str]] = {}
     for of_dialogue in _branches(tree, "task == 'dialogue'"):
         for dimension in DIMENSIONS:
             for first, *_ in _branches(ast.Module(of_dialogue, []), f"dimension == {dimension!r}"):
                 if isinstance(first, ast.Assign):
-                    found[dimension] = _parts(first.value)
-    missing = [dimension for dimension in DIMENSIONS if not found.get(dimension)]
+                    texts_by_dimension[dimension] = _parts(first.value)
+    missing = [dimension for dimension in DIMENSIONS if not texts_by_dimension.get(dimension)]
     if missing:
         raise DreError(f"{path}: found no question for {', '.join(missing)}: fetch it again")
-    return found
+    return texts_by_dimension
 
 
 def _branches(tree, condition):
@@ -460,8 +462,8 @@ def by_word_vectors(
 
     @cache
     def vectors_of(text):
-        known = [vectors[word] for word in tokenize(text) if word in vectors]
-        return np.array(known, float) if known else np.empty((0, 1))
+        found_vectors = [vectors[word] for word in tokenize(text) if word in vectors]
+        return np.array(found_vectors, float) if found_vectors else np.empty((0, 1))
 
     return np.array([metrics.embedding(*map(vectors_of, pair)) for pair in pairs])
 

@@ -226,9 +226,9 @@ def _slide_row(scores, method, about, row_in_print, reason):
             p_values.append(p_value)
         numbers[f"{label} printed"] = theirs
         texts[column] = ours_and_printed(ours, theirs, printed_alone=True)
-    largest = max(p_values, default=None)
     texts["largest_p"] = ""
-    if largest is not None:
+    if p_values:
+        largest = max(p_values)
         texts["largest_p"] = "< 0.0001" if largest < 0.0001 else number(largest, 4)
     texts["not_run"] = None if is_run else reason
     return texts | numbers

@@ -285,17 +285,17 @@ def classes(strengths: Iterable[str]) -> list[str]:
 
 def judges_in_words(strength_of: Mapping[str, str]) -> str:
     """Return which judges are in which class, as a sentence in Markdown."""
-    parts = []
+    groups = []
     alone = []
     for name in classes(strength_of.values()):
         judges = [judge for judge, strength in strength_of.items() if strength == name]
         if name in STRENGTHS:
-            parts.append(f"*{name}*: {', '.join(judges)}")
+            groups.append(f"*{name}*: {', '.join(judges)}")
         else:
             alone.append(name)
     if alone:
-        parts.append(f"in no class, since nothing is known of them: {', '.join(alone)}")
-    return f"Classes of judges: {'; '.join(parts)}."
+        groups.append(f"in no class, since nothing is known of them: {', '.join(alone)}")
+    return f"Classes of judges: {'; '.join(groups)}."
 
 
 def add_interior(
@@ -420,9 +420,9 @@ def add_second_askings(
     if judge.is_live or plain is None:
         return
     askings = {"": plain}
-    again = judge.scores(items, repeat=1)
-    if again is not None:
-        askings[AGAIN] = pd.Series(again["score"])
+    second_asking = judge.scores(items, repeat=1)
+    if second_asking is not None:
+        askings[AGAIN] = pd.Series(second_asking["score"])
         _add_askings(scores, name, Method(ALONE, judge.name), askings)
     wrong = judge.scores(items, "dre_other")
     if wrong is not None:
@@ -495,14 +495,14 @@ class Gains:
 
 def counts_in_words(gains: Gains) -> str:
     """Return how many judges and pairs of a set and a judge stand behind each class."""
-    parts = []
+    sentences = []
     for name in classes(gains.rows["strength"]):
         of_class = pd.DataFrame(gains.rows[gains.rows["strength"] == name])
         n_judges = len(set(of_class["judge"]))
         n_pairs = len(of_class[["set", "judge"]].drop_duplicates())
         counts = f"{counted(n_judges, 'judge')} in {counted(n_pairs, 'pair')}"
-        parts.append(f"{name}, {counts}")
-    return f"Pairs of a set and a judge: {'; '.join(parts)}."
+        sentences.append(f"{name}, {counts}")
+    return f"Pairs of a set and a judge: {'; '.join(sentences)}."
 
 
 def fusion_gains(
@@ -577,18 +577,18 @@ def fusion_gains(
 def _better_parts(scores, name, part_methods):
     """Return by measure which part agrees better with people, and if other sets decided that."""
     parts = part_methods.values()
-    others = [other for other in scores.items if other != name and scores.has(other, *parts)]
+    other_sets = [other for other in scores.items if other != name and scores.has(other, *parts)]
     better = {}
     for measure in stats.MEASURES:
         agreement = {}
         for part, method in part_methods.items():
             by_set = []
-            for deciding_set in others or [name]:
+            for deciding_set in other_sets or [name]:
                 agreement_of = scores.agreement(deciding_set, method, measures=[measure])
                 by_set.append(agreement_of[measure][0].mean())
             agreement[part] = pd.Series(by_set).mean()
         better[measure] = pd.Series(agreement).fillna(-np.inf).idxmax()
-    return better, "on other sets" if others else "here"
+    return better, "on other sets" if other_sets else "here"
 
 
 def class_means(gains: Gains, measure: str = "overall") -> pd.DataFrame:
@@ -651,8 +651,8 @@ def gains_in_words(means: pd.DataFrame, fusion_name: str, less: str = "judge") -
         judges = str(row["judges"])
         verb = by_interval(row, "gain", "helps", "harms", "does not clearly change")
         by_verb.setdefault(verb, []).append(_CALLED.get(judges, judges))
-    parts = [f"{verb} {' and '.join(names)}" for verb, names in by_verb.items()]
-    return ", ".join(parts) or "was compared with no judge"
+    effects = [f"{verb} {' and '.join(names)}" for verb, names in by_verb.items()]
+    return ", ".join(effects) or "was compared with no judge"
 
 
 #: The power to which a small model only breaks the ties of a judge.

@@ -43,7 +43,7 @@ def score_pairs(options: dict, pairs: pd.DataFrame, workers: int | None = None) 
         If there is no SLM to share out, the judge is a live one, or Ray is not installed.
     """
     judge = options.get("judge")
-    is_live = judge is not None and not is_recording(judge.spec)
+    is_live = judge and not is_recording(judge.spec)
     method = METHODS[options.get("method") or "small"]
     if is_live or "slm" not in method.needs:
         raise DreError(

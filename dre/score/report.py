@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -106,8 +106,11 @@ def _picture(scored, rows) -> tuple[list[Strip], list[tuple[str, float]]]:
     first = min(axis_values[0], scores.min())
     last = max(axis_values[-1], scores.max())
 
-    def place(value):
-        return round(_MARGIN + (100 - 2 * _MARGIN) * float(value - first) / (last - first), 2)
+    def place(value) -> Any:
+        if value is None:
+            return None
+        from_left = (100 - 2 * _MARGIN) * float(value - first) / (last - first)
+        return round(_MARGIN + from_left, 2)
 
     strips = []
     for row in rows:
@@ -128,8 +131,8 @@ def _picture(scored, rows) -> tuple[list[Strip], list[tuple[str, float]]]:
             n=len(own_scores),
             strokes=[place(score) for score in strokes],
             mean=place(row["score"]),
-            low=None if low is None else place(low),
-            high=None if high is None else place(high),
+            low=place(low),
+            high=place(high),
             text=text,
         )
         strips.append(strip)

@@ -395,7 +395,7 @@ def _check_text(name, pair_id, text):
 
 def sets_of(contexts: Iterable[Context]) -> dict[str, int]:
     """Return how many contexts there are of each set and split."""
-    return dict(Counter(f"{context.set} {context.split}" for context in contexts))
+    return Counter(f"{context.set} {context.split}" for context in contexts)
 
 
 def class_for(recipe: recipes.Recipe) -> type[SLM]:

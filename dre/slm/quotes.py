@@ -121,7 +121,7 @@ def _longest_quote(context: ContextWords, response: list[str]) -> _Quote | None:
         least = max(_LEAST_WORDS, -(-len(turn) * _LEAST_SHARE // 1))
         if least <= n_shared and least <= len(turn):
             quotes.append(_quote_of(turn, response, least))
-    return max((quote for quote in quotes if quote), default=None)
+    return max(filter(None, quotes), default=None)
 
 
 def _quote_of(turn: list[str], response: list[str], least: float) -> _Quote | None:
