@@ -366,14 +366,8 @@ def n_asked_of(server):
     n_asked = Counter()
     for request in list(server.requests):
         with contextlib.suppress(ValueError):  # its sender was killed in the middle
-            n_asked[judge_asked(request.raw)] += 1
+            n_asked[f"openai:{request.body['model']}"] += 1
     return n_asked
-
-
-@functools.cache
-def judge_asked(body):
-    """Return the judge that a request names. Each body is parsed once, however often we count."""
-    return f"openai:{json.loads(body)['model']}"
 
 
 def n_answered_of():
