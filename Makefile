@@ -57,8 +57,8 @@ book: $(BOOK)
 	@$(PY) -m dre.paper --book $(ARGS)
 
 test: $(STAMP)
-	@# In two processes, of which one takes all tests of models first; ARGS="-n 0" means one.
-	HF_HUB_OFFLINE=1 $(PY) -m pytest -n 2 --dist loadgroup $(ARGS)
+	@# In two processes, each with whole files, so that what a file shares is made once; ARGS="-n 0" means one.
+	HF_HUB_OFFLINE=1 $(PY) -m pytest -n 2 --dist loadfile $(ARGS)
 
 lab: $(STAMP)
 	@# Importing dre makes a relative DRE_DATA_HOME absolute: kernels start in notebooks/.

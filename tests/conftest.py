@@ -31,18 +31,8 @@ from dre.judges.providers import PROVIDERS
 needs_data = pytest.mark.needs_data
 
 
-#: A test module that imports one of these computes with models.
-WITH_MODELS = {"torch", "tiny", "SLM", "DRE"}
-
-
 def pytest_collection_modifyitems(items):
-    """Keep tests of models in one process, and skip what needs the public data where it is absent.
-
-    Models and encoders that tests share are then made once.
-    """
-    for item in items:
-        if WITH_MODELS & vars(item.module).keys():
-            item.add_marker(pytest.mark.xdist_group("models"))
+    """Skip what needs the public data where it is absent."""
     missing = registry.absent()
     if not missing:
         return

@@ -1,5 +1,6 @@
 """What judges do with shown numbers, on made-up judges whose answer is known."""
 
+import functools
 import json
 
 import numpy as np
@@ -71,9 +72,15 @@ def effects_of(by_set):
     return interior.effects(JUDGE, scores)
 
 
+@functools.cache
+def made_up_effects(follow):
+    """The effects of a made-up judge, which several tests read. None may change them."""
+    return effects_of(made_up(follow))
+
+
 def test_a_judge_that_copies_is_lifted_by_good_numbers_and_harmed_by_those_of_another_pair():
     by_set = made_up(follow=0.9)
-    table = effects_of(by_set)
+    table = made_up_effects(follow=0.9)
     for measure in ("overall", "within_contexts"):
         value, low, high = effect(table, "as printed", "In-DRE less the judge", measure)
         assert low > 0.2
@@ -87,7 +94,7 @@ def test_a_judge_that_copies_is_lifted_by_good_numbers_and_harmed_by_those_of_an
 
 def test_a_judge_that_does_not_look_at_the_numbers_has_no_pull_and_no_effect():
     by_set = made_up(follow=0.0)
-    table = effects_of(by_set)
+    table = made_up_effects(follow=0.0)
     value, low, high = effect(table, "as printed", "In-DRE less the judge")
     assert low < 0 < high
     assert abs(value) < 0.02
@@ -99,7 +106,7 @@ def test_a_judge_that_does_not_look_at_the_numbers_has_no_pull_and_no_effect():
 
 def test_the_gain_of_a_judge_of_few_scores_is_told_from_broken_ties():
     few = effects_of(made_up(follow=0.0, levels=3))
-    many = effects_of(made_up(follow=0.0))
+    many = made_up_effects(follow=0.0)
     of_few = effect(few, "as printed", "broken ties less the judge")
     of_many = effect(many, "as printed", "broken ties less the judge")
     assert of_few[1] > 0.1
@@ -108,7 +115,7 @@ def test_the_gain_of_a_judge_of_few_scores_is_told_from_broken_ties():
 
 def test_gain_and_harm_are_held_against_each_other():
     by_set = made_up(follow=0.9)
-    table = effects_of(by_set)
+    table = made_up_effects(follow=0.9)
     gain = effect(table, "as printed", "In-DRE less the judge")[0]
     harm = effect(table, interior.OTHER, "In-DRE less the judge")[0]
     both, low, high = effect(table, "as printed", interior.GAIN_AND_HARM)
@@ -164,7 +171,7 @@ def test_a_reply_without_a_score_is_left_out_and_counted():
 
 
 def test_more_pairs_can_show_a_smaller_difference():
-    one = effects_of(made_up(follow=0.3)).set_index(["numbers", "comparison", "measure"])
+    one = made_up_effects(follow=0.3).set_index(["numbers", "comparison", "measure"])
     sets = tuple(ratings.RATED)[:3]
     three = effects_of(made_up(follow=0.3, sets=sets)).set_index(
         ["numbers", "comparison", "measure"]
@@ -207,7 +214,7 @@ def test_the_figure_has_a_row_for_all_numbers_with_both_judges_and_the_numbers_a
 
 
 def test_a_comparison_has_one_row_with_both_measures_and_what_could_be_seen_in_each():
-    effects = effects_of(made_up(follow=0.3))
+    effects = made_up_effects(follow=0.3)
     wide = interior.wide_effects(effects).set_index(["numbers", "comparison"])
     assert 2 * len(wide) == len(effects)
     row = wide.loc[("as printed", "In-DRE less the judge")]
@@ -218,7 +225,7 @@ def test_a_comparison_has_one_row_with_both_measures_and_what_could_be_seen_in_e
 
 
 def test_askings_that_both_methods_rest_on_are_drawn_together():
-    table = effects_of(made_up(follow=0.0))
+    table = made_up_effects(follow=0.0)
     value, low, high = effect(table, "as printed", "broken ties less the judge")
     assert high - low < 0.002
 
