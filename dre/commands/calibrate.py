@@ -3,7 +3,7 @@
 import argparse
 import hashlib
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -135,7 +135,7 @@ def _load_set(rated, scores, human):
 
 def _ratings(rated, data, human, form):
     """Return the ratings of a rated file by line, and by id where a line has several responses."""
-    ratings: dict[tuple[int, str | None], float | None] = {}
+    ratings = {}
     for line, whole_record in readers.records(rated, data, form):
         for record, default_id in readers.records_of_one(whole_record, line, form):
             rating = readers.rating(record, human, f"{rated}:{line}")
@@ -185,7 +185,7 @@ def _gain(rated_set, other_tables):
     """Return the row of a set: how SLM, judge and the other sets' fusion agree with people."""
     table = rated_set.table
     scores = pd.DataFrame({"slm": table["score_slm"], "judge": table["score_llm"]})
-    row: dict[str, Any] = {
+    row: dict = {
         "set": rated_set.path,
         "pairs": len(table),
         "contexts": table["context_id"].nunique(),

@@ -75,7 +75,7 @@ def add(subparsers: Any) -> None:
         action.set_defaults(run=run)
 
 
-def _judge_options_of(name) -> dict[str, Any]:
+def _judge_options_of(name) -> dict:
     """Return how the options of a judge are added to an action."""
     options = {"required": name != "status", "several": name in _SEVERAL_JUDGES}
     if name == "passport":

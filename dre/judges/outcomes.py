@@ -144,7 +144,7 @@ def none_readable(verdicts: Sequence[Verdict], text: str) -> str:
     )
 
 
-def _details(text) -> dict[str, Any]:
+def _details(text) -> dict:
     """Return what `with_details` put in the place of a text; nothing for a text of the model's."""
     try:
         details = json.loads(text)
