@@ -206,7 +206,8 @@ def of_each_judge(args: argparse.Namespace) -> list[argparse.Namespace]:
         if spec.startswith(RECORDED) and len(specs) > 1:  # the options are for the other judges
             changed |= dict.fromkeys(OPTIONS)
             changed |= {"store": args.store, "repeats": args.repeats, "param": []}
-        separate.append(argparse.Namespace(**{**vars(args), **changed}))
+        options = vars(args) | changed
+        separate.append(argparse.Namespace(**options))
     return separate
 
 

@@ -150,9 +150,10 @@ def _details(text) -> dict:
         details = json.loads(text)
     except ValueError:
         return {}
-    if not isinstance(details, dict) or not details.keys() <= {*_THOUGHTS, *_TOOLS, *_REFUSALS}:
-        return {}
-    return details
+    known = {*_THOUGHTS, *_TOOLS, *_REFUSALS}
+    if isinstance(details, dict) and details.keys() <= known:
+        return details
+    return {}
 
 
 def _thoughts_in_words(details):

@@ -207,7 +207,11 @@ class Function:
         if loaded.kind != "score" or examples is not None:
             raise DreError(f"{self.spec}: expected a prompt that asks for a score, and no examples")
         rows = rows_of(pairs)
-        return frame({row["pair_id"]: [(self._verdict(row, loaded), 0.0)] for row in rows})
+        outcomes = {}
+        for row in rows:
+            verdict = self._verdict(row, loaded)
+            outcomes[row["pair_id"]] = [(verdict, 0.0)]
+        return frame(outcomes)
 
     def _verdict(self, row: dict, prompt: Prompt) -> Verdict:
         """What the function gives one pair."""
