@@ -190,7 +190,8 @@ def crossing(gain: np.ndarray) -> dict[str, float]:
     A gain that wavers around zero counts from its first level above zero.
     """
     rising = np.maximum.accumulate(gain, axis=1)
-    levels = np.array([np.interp(0, row, LEVELS, left=0, right=1) for row in rising])
+    crossings = [np.interp(0, row, LEVELS, left=0, right=1) for row in rising]
+    levels = np.array(crossings)
     levels[np.isnan(rising[:, 0])] = np.nan  # in some resamples a judge may not vary
     in_resamples = levels[1:][~np.isnan(levels[1:])]
     ends = [stats.LEVEL / 2, 1 - stats.LEVEL / 2]

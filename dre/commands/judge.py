@@ -75,7 +75,7 @@ def add(subparsers: Any) -> None:
         action.set_defaults(run=run)
 
 
-def _judge_options_of(name) -> dict[str, Any]:
+def _judge_options_of(name) -> dict:
     """Return how the options of a judge are added to an action."""
     options = {"required": name != "status", "several": name in _SEVERAL_JUDGES}
     if name == "passport":
@@ -586,7 +586,8 @@ def _status(args):
     store = Store(args.store)
     groups = store.summary()
     print(f"store: {store.path}{'' if groups else ': nothing is stored yet'}")
-    for (judge, base_url, prompt, params), alike in groupby(groups, key=lambda group: group[:4]):
+    for judged, alike in groupby(groups, key=lambda group: group[:4]):
+        judge, base_url, prompt, params = judged
         print(f"{_at(judge, base_url)}, prompt {prompt}, {params}")
         for (status, source), of_status in groupby(alike, key=lambda group: group[4:6]):
             [line] = bill.lines(of_status, ["judge"]).to_dict("records")

@@ -189,7 +189,8 @@ def _json_lines(text, form):
     A text that is one JSON value, or several that have lines of their own, is read as well.
     """
     # Only \n ends a line. Texts may contain other line ends, at which str.splitlines would split.
-    lines = [(i, line) for i, line in enumerate(text.split("\n"), 1) if line.strip()]
+    numbered_lines = enumerate(text.split("\n"), 1)
+    lines = [(i, line) for i, line in numbered_lines if line.strip()]
     first_line = lines[0][1] if lines else ""
     if len(lines) < 2 or not _is_json(first_line):
         values = _json_values(text, first_line.strip() in ("{", "["))

@@ -420,9 +420,8 @@ def _sd_of_system_gaps(samples, judge) -> float:
     """
     columns = ["context_id", "system", judge]
     tables = [sample[columns].assign(set=i) for i, sample in enumerate(samples)]
-    scores = (
-        pd.concat(tables, ignore_index=True).rename(columns={judge: "score"}).dropna(subset="score")
-    )
+    scores = pd.concat(tables, ignore_index=True)
+    scores = scores.rename(columns={judge: "score"}).dropna(subset="score")
     scores["score"] -= scores.groupby(["set", "system"])["score"].transform("mean")
     pairs = scores.merge(scores, on=["set", "context_id"])
     pairs = pairs[pairs["system_x"] < pairs["system_y"]]

@@ -237,8 +237,9 @@ def _tokens_around(tokenizer):
     """Return the ids of the special tokens that a tokenizer puts before and behind a text."""
     own_ids = tokenizer("a", add_special_tokens=False)["input_ids"]
     ids = tokenizer("a")["input_ids"]
-    start = next(i for i in range(len(ids)) if ids[i : i + len(own_ids)] == own_ids)
-    return ids[:start], ids[start + len(own_ids) :]
+    n_own = len(own_ids)
+    start = next(i for i in range(len(ids)) if ids[i : i + n_own] == own_ids)
+    return ids[:start], ids[start + n_own :]
 
 
 def _cut_before(text, encoded, row, token):
