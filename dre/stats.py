@@ -390,10 +390,9 @@ def soft_pairwise_accuracy(
     rng = np.random.default_rng(seed)
     differences = []
     for first, second in combinations(table["system"].unique(), 2):
-        of_first = by_system.xs(first, axis=1, level=1)
-        of_second = by_system.xs(second, axis=1, level=1)
-        gaps = of_first - of_second
-        gaps = gaps[["human", "scores"]].dropna().to_numpy()
+        columns = {kind: by_system[kind] for kind in ("human", "scores")}
+        gaps = {kind: column[first] - column[second] for kind, column in columns.items()}
+        gaps = pd.DataFrame(gaps).dropna().to_numpy()
         signs = rng.choice([-1.0, 1.0], size=(permutations, len(gaps)))
         # The one-sided p-value: how often swapped gaps are as large as those that were seen.
         is_as_large = signs @ gaps >= gaps.sum(axis=0) - 1e-9

@@ -73,8 +73,7 @@ def as_good_as(
     for _ in range(40):
         a = (low + high) / 2
         quality = a * z + np.sqrt(1 - a**2) * error
-        order_of_quality = np.argsort(quality, kind="stable")
-        position = np.argsort(order_of_quality)
+        position = np.argsort(np.argsort(quality, kind="stable"))
         agreement = np.corrcoef(score_ranks[position], human_ranks)[0, 1]
         if agreement < level:
             low = a

@@ -3,6 +3,7 @@
 import json
 import sys
 import time
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -233,12 +234,11 @@ def _run(args):
     for request in requests:
         _print_estimate(request, args.retry, len(requests) > 1, sys.stderr if args.json else None)
 
-    def task_for(request):
-        return lambda: _score_or_error(request, args.retry)
-
+    tasks = [partial(_score_or_error, request, args.retry) for request in requests]
     # `--max-usd` holds for all judges of a run together.
     with asking.one_run(*[request.judge for request in requests]):
-        outcomes = asking.side_by_side([task_for(request) for request in requests])
+        # One judge needs no thread of its own, and an interrupt ends it at once.
+        outcomes = asking.side_by_side(tasks) if len(tasks) > 1 else [tasks[0]()]
     _raise_if_all_failed(outcomes)
     status = 0
     tables = []

@@ -331,7 +331,7 @@ def _messages_of_item(item, number, form, left_out):
 
 def _refuse_other_items(items):
     """Raise ValueError if a list holds numbers, or texts beside messages."""
-    has_message = any(isinstance(item, (dict, list, tuple)) for item in items)
+    has_message = any(isinstance(item, dict) for item in items)
     for number, item in enumerate(items, 1):
         is_text_among_others = isinstance(item, str) and has_message
         if is_text_among_others or not isinstance(item, (str, dict, list, tuple, type(None))):

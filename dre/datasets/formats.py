@@ -12,6 +12,7 @@ import re
 import sys
 import zlib
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -74,7 +75,9 @@ def content(path: str | Path) -> bytes:
 
 def _read(stream, verb="is"):
     """Return the bytes of a stream; _Unreadable if there are more than `LARGEST_FILE`."""
-    data = stream.read(LARGEST_FILE + 1)
+    # Read by the MiB: one read would take the room for the largest file at once.
+    blocks = iter(lambda: stream.read(2**20), b"")
+    data = b"".join(islice(blocks, LARGEST_FILE // 2**20 + 2))
     _refuse_large(len(data), verb)
     return data
 

@@ -550,8 +550,8 @@ def beside_print(agreement: pd.DataFrame, table: str, root: Path) -> pd.DataFram
     for name in printed.index:
         row = {"row": name}
         for column in TESTED_ON[table]:
-            values = 100 * np.asarray(cells.loc[[(name, column)]])
-            row |= {column: values.mean(), f"{column}_sd": values.std()}
+            values = 100 * cells.loc[[(name, column)]]
+            row |= {column: values.mean(), f"{column}_sd": values.std(ddof=0)}
             row[f"{column}_printed"] = printed.loc[name, column]
         rows.append(row)
     return pd.DataFrame(rows)

@@ -721,12 +721,11 @@ def tie_controls(
     for group, members in groups.items():
         row = {"judges": group}
         for control in TIE_CONTROLS:
-            of_group = []
-            for judge in members:
-                of_group += gains.get((judge, control), [])
+            of_group = [gain for judge in members for gain in gains.get((judge, control), [])]
             if of_group:
                 pooled = stats.pooled(of_group)
-                row |= {"pairs": len(of_group)} | named(control, pooled | {"sd": np.nan})
+                row |= {"pairs": len(of_group), control: pooled["difference"]}
+                row |= {f"{control}_{end}": pooled[end] for end in ("low", "high")}
         if "pairs" in row:
             rows.append(row)
     return pd.DataFrame(rows)
@@ -1251,10 +1250,11 @@ def target_table(
     for label, method in method_of.items():
         row = {"method": label}
         for name in names:
+            title = ratings.RATED[name]
             if not scores.has(name, method):
+                row |= dict.fromkeys([title, f"{title}, mean of four"], np.nan)
                 continue
             items = scores.items[name]
-            title = ratings.RATED[name]
             of_four = stats.draws(
                 scores.of(name, method),
                 papers_target(items),

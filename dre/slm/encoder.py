@@ -202,13 +202,10 @@ class Tokens:
 
     def _without_beginning(self, texts):
         """Return for each text that is too long one without its first words, by text."""
-        return self._tokenise(
-            [
-                text
-                for text in dict.fromkeys(texts)
-                if text not in self.known or self.known[text].length > self.limit
-            ]
-        )
+        known = self.known
+        texts = dict.fromkeys(texts)
+        unread = [text for text in texts if text not in known or known[text].length > self.limit]
+        return self._tokenise(unread)
 
     def _tokenise(self, texts):
         """Read distinct texts in batches, and return for each that is too long a shorter one."""
