@@ -53,7 +53,7 @@ class Scale:
 
     def __post_init__(self):
         has_equal_lengths = len(self.at) == len(self.z)
-        is_rising = (np.diff(self.at) > 0).all() and (np.diff(self.z) > 0).all()
+        is_rising = all((np.diff(scores) > 0).all() for scores in (self.at, self.z))
         if len(self.at) < 2 or not has_equal_lengths or not is_rising:
             raise ValueError(
                 f"the scale has {len(self.at)} scores and {len(self.z)} normal scores: expected "

@@ -290,7 +290,10 @@ def agreement_gains(
     table, human, contexts = _aligned({"a": a, "b": b}, human, contexts)
     by_measure = agreements(table, human, contexts, systems, n, seed, measures)
     seeds_of_a = table["a"].shape[1]
-    return {measure: r[:, :seeds_of_a] - r[:, seeds_of_a:] for measure, r in by_measure.items()}
+    differences = {}
+    for measure, r in by_measure.items():
+        differences[measure] = r[:, :seeds_of_a] - r[:, seeds_of_a:]
+    return differences
 
 
 def ceilings(
@@ -387,8 +390,9 @@ def soft_pairwise_accuracy(
     rng = np.random.default_rng(seed)
     differences = []
     for first, second in combinations(table["system"].unique(), 2):
-        gaps = by_system.xs(first, axis=1, level=1) - by_system.xs(second, axis=1, level=1)
-        gaps = gaps[["human", "scores"]].dropna().to_numpy()
+        columns = {kind: by_system[kind] for kind in ("human", "scores")}
+        gaps = {kind: column[first] - column[second] for kind, column in columns.items()}
+        gaps = pd.DataFrame(gaps).dropna().to_numpy()
         signs = rng.choice([-1.0, 1.0], size=(permutations, len(gaps)))
         # The one-sided p-value: how often swapped gaps are as large as those that were seen.
         is_as_large = signs @ gaps >= gaps.sum(axis=0) - 1e-9

@@ -73,8 +73,7 @@ def as_good_as(
     for _ in range(40):
         a = (low + high) / 2
         quality = a * z + np.sqrt(1 - a**2) * error
-        order_of_quality = np.argsort(quality, kind="stable")
-        position = np.argsort(order_of_quality)
+        position = np.argsort(np.argsort(quality, kind="stable"))
         agreement = np.corrcoef(score_ranks[position], human_ranks)[0, 1]
         if agreement < level:
             low = a
@@ -190,7 +189,8 @@ def crossing(gain: np.ndarray) -> dict[str, float]:
     A gain that wavers around zero counts from its first level above zero.
     """
     rising = np.maximum.accumulate(gain, axis=1)
-    levels = np.array([np.interp(0, row, LEVELS, left=0, right=1) for row in rising])
+    crossings = [np.interp(0, row, LEVELS, left=0, right=1) for row in rising]
+    levels = np.array(crossings)
     levels[np.isnan(rising[:, 0])] = np.nan  # in some resamples a judge may not vary
     in_resamples = levels[1:][~np.isnan(levels[1:])]
     ends = [stats.LEVEL / 2, 1 - stats.LEVEL / 2]

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -471,6 +472,11 @@ def test_tags_of_a_single_turn_and_of_a_response_are_those_of_the_other_dialogue
     assert kept.pairs["context"].tolist() == [tuple(record["context"]) for record in records]
 
 
+def test_a_blank_text_among_turns_with_roles_is_left_out():
+    turns = [["user", "Hi"], ["assistant", "Yo"], ""]
+    assert only_pair({"context": turns, "response": "Fine."}) == (("Hi", "Yo"), "Fine.")
+
+
 def test_words_that_come_once_are_no_tags_and_a_note_says_so():
     turns = ("Note: we shut at six.", "Sorry: I forgot.")
     reading = read({"context": list(turns), "response": "Never mind."})
@@ -695,6 +701,15 @@ def test_what_unpacks_to_more_than_the_limit_is_refused_before_it_is_held(tmp_pa
     parquet = table.to_parquet(None)
     assert len(parquet) < 10**5
     assert "unpacks to more than 1 MB" in refusal(tmp_path, "a.parquet", parquet)
+
+
+def test_a_small_file_takes_little_room(tmp_path):
+    tracemalloc.start()
+    try:
+        assert len(records_of(tmp_path, "a.csv", "context,response\na,b\n")) == 1
+        assert tracemalloc.get_traced_memory()[1] < formats.LARGEST_FILE / 10
+    finally:
+        tracemalloc.stop()
 
 
 def test_gzip_of_several_parts_is_read_and_a_torn_one_refused(tmp_path):

@@ -22,7 +22,7 @@ import pytest
 from conftest import heed_interrupts, needs_data, start_copy
 from judge_servers import Server, pairs
 
-import dre.judges
+import dre.judges.judge
 from dre.audit import kinds
 from dre.commands.main import main
 from dre.datasets import ratings
@@ -161,6 +161,20 @@ def run_judges(*args, url, judges=("openai:a", "openai:b", "openai:c")):
 def scored_by_model(request):
     """A score that tells which model was asked."""
     return score_reply({"a": 1.0, "b": 2.0, "c": 3.0}[request.body["model"]])
+
+
+def test_one_judge_scores_in_the_main_thread_where_an_interrupt_ends_it_at_once(work, monkeypatch):
+    threads = []
+    score = dre.judges.judge.Judge.score
+
+    def noting(judge, *given, **options):
+        threads.append(threading.current_thread())
+        return score(judge, *given, **options)
+
+    monkeypatch.setattr(dre.judges.judge.Judge, "score", noting)
+    with Server(servers.graded) as server:
+        assert dre_judge("run", "pairs.jsonl", "-o", "o.csv", url=server.url) == 0
+    assert threads == [threading.main_thread()]
 
 
 def test_several_judges_are_asked_side_by_side_and_stand_in_one_table(work, capsys):

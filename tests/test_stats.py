@@ -476,3 +476,11 @@ def test_two_methods_that_share_no_row_have_no_difference():
     comparison = stats.compare(early, late, human, human, n=5, permutations=5)
     assert comparison["n"] == 0
     assert np.isnan([comparison[name] for name in ("difference", "low", "high", "p")]).all()
+
+
+def test_a_system_without_ratings_is_never_counted_as_ranked_well():
+    contexts = ["a"] * 3 + ["b"] * 3
+    systems = ["first", "second", "third"] * 2
+    scores = [1, np.nan, 2, 2, np.nan, 3]
+    with pytest.raises(KeyError):
+        stats.soft_pairwise_accuracy([1, 2, 3, 2, 1, 3], scores, contexts, systems, 100)

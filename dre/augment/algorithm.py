@@ -386,7 +386,7 @@ class Result:
             if not item.draft or is_rejected != rejected:
                 continue
             context = item.context
-            record: dict[str, Any] = {
+            record: dict = {
                 "id": context.id,
                 "split": context.split,
                 "context_sha256": dialogues.context_sha256(context.turns),

@@ -126,7 +126,8 @@ def _checker(args, judge):
 def _say(result, judge):
     """Print what became of the contexts; return 1 if one was not accepted."""
     report = result.report
-    counts = ", ".join(f"{n:,} {status}" for status, n in report["status"].value_counts().items())
+    n_by_status = report["status"].value_counts()
+    counts = ", ".join(f"{n:,} {status}" for status, n in n_by_status.items())
     spent = f"; {asking.spent_in_words(result.spent, result.uncertain)}" if judge.price else ""
     print(f"{len(report):,} contexts: {counts}{spent}")
     if result.stopped:

@@ -3,7 +3,7 @@
 import argparse
 import hashlib
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -65,7 +65,10 @@ def _calibrate(args):
     fusion = Calibrated.fit(tables, made_with=made_with)
     refuse_to_replace(args.output, args.force, fusion.as_json())
 
-    rows = [_gain(sets[i], tables[:i] + tables[i + 1 :]) for i in range(len(sets))]
+    rows = []
+    for i, rated_set in enumerate(sets):
+        other_tables = tables[:i] + tables[i + 1 :]
+        rows.append(_gain(rated_set, other_tables))
     fusion.save(args.output)
     note = (
         "Intervals: 95 %, bootstrap over contexts. "
@@ -120,8 +123,10 @@ def _load_set(rated, scores, human):
         )
 
     ratings = _ratings(rated, data, human, inputs.form_of_summary(summary.content))
-    keys = zip(lines, table["id"])
-    human_ratings = [ratings.get((line, str(id)), ratings.get((line, None))) for line, id in keys]
+    human_ratings = []
+    for line, id in zip(lines, table["id"]):
+        of_line = ratings.get((line, None))
+        human_ratings.append(ratings.get((line, str(id)), of_line))
     table["human"] = pd.Series(human_ratings, table.index, float)
     table = table[[*columns[1:], "human"]].dropna().reset_index(drop=True)
     if len(table) < _FEWEST_PAIRS:
@@ -135,14 +140,15 @@ def _load_set(rated, scores, human):
 
 def _ratings(rated, data, human, form):
     """Return the ratings of a rated file by line, and by id where a line has several responses."""
-    ratings: dict[tuple[int, str | None], float | None] = {}
+    ratings = {}
     for line, whole_record in readers.records(rated, data, form):
         for record, default_id in readers.records_of_one(whole_record, line, form):
             rating = readers.rating(record, human, f"{rated}:{line}")
             if default_id == str(line):
                 ratings[line, None] = rating
             else:
-                ratings[line, str(record[form.fields.get("id", "id")])] = rating
+                id_column = form.fields.get("id", "id")
+                ratings[line, str(record[id_column])] = rating
     return ratings
 
 
@@ -185,7 +191,7 @@ def _gain(rated_set, other_tables):
     """Return the row of a set: how SLM, judge and the other sets' fusion agree with people."""
     table = rated_set.table
     scores = pd.DataFrame({"slm": table["score_slm"], "judge": table["score_llm"]})
-    row: dict[str, Any] = {
+    row: dict = {
         "set": rated_set.path,
         "pairs": len(table),
         "contexts": table["context_id"].nunique(),

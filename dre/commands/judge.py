@@ -3,6 +3,7 @@
 import json
 import sys
 import time
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -75,7 +76,7 @@ def add(subparsers: Any) -> None:
         action.set_defaults(run=run)
 
 
-def _judge_options_of(name) -> dict[str, Any]:
+def _judge_options_of(name) -> dict:
     """Return how the options of a judge are added to an action."""
     options = {"required": name != "status", "several": name in _SEVERAL_JUDGES}
     if name == "passport":
@@ -233,12 +234,11 @@ def _run(args):
     for request in requests:
         _print_estimate(request, args.retry, len(requests) > 1, sys.stderr if args.json else None)
 
-    def task_for(request):
-        return lambda: _score_or_error(request, args.retry)
-
+    tasks = [partial(_score_or_error, request, args.retry) for request in requests]
     # `--max-usd` holds for all judges of a run together.
     with asking.one_run(*[request.judge for request in requests]):
-        outcomes = asking.side_by_side([task_for(request) for request in requests])
+        # One judge needs no thread of its own, and an interrupt ends it at once.
+        outcomes = asking.side_by_side(tasks) if len(tasks) > 1 else [tasks[0]()]
     _raise_if_all_failed(outcomes)
     status = 0
     tables = []
@@ -586,7 +586,8 @@ def _status(args):
     store = Store(args.store)
     groups = store.summary()
     print(f"store: {store.path}{'' if groups else ': nothing is stored yet'}")
-    for (judge, base_url, prompt, params), alike in groupby(groups, key=lambda group: group[:4]):
+    for judged, alike in groupby(groups, key=lambda group: group[:4]):
+        judge, base_url, prompt, params = judged
         print(f"{_at(judge, base_url)}, prompt {prompt}, {params}")
         for (status, source), of_status in groupby(alike, key=lambda group: group[4:6]):
             [line] = bill.lines(of_status, ["judge"]).to_dict("records")

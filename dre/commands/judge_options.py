@@ -69,7 +69,7 @@ def add_options(
         metavar="FILE",
         help="file in which replies are kept (default: DRE_STORE, or a file in your data folder)",
     )
-    repeated: dict[str, Any] = {"action": "append"} if several else {}
+    repeated: dict = {"action": "append"} if several else {}
     option(
         "--base-url",
         **repeated,
@@ -200,13 +200,14 @@ def of_each_judge(args: argparse.Namespace) -> list[argparse.Namespace]:
             raise DreError(f"--judge {spec} is given twice: --repeats 2 asks it for two replies")
     separate = []
     for spec in specs:
-        changed: dict[str, Any] = {"judge": spec}
+        changed: dict = {"judge": spec}
         for name in _OF_ONE_JUDGE:
             changed[name] = _value_for(spec, specs, getattr(args, name))
         if spec.startswith(RECORDED) and len(specs) > 1:  # the options are for the other judges
             changed |= dict.fromkeys(OPTIONS)
             changed |= {"store": args.store, "repeats": args.repeats, "param": []}
-        separate.append(argparse.Namespace(**{**vars(args), **changed}))
+        options = vars(args) | changed
+        separate.append(argparse.Namespace(**options))
     return separate
 
 
@@ -268,7 +269,7 @@ def open_from(args: argparse.Namespace, spec: str | None = None, **options: Any)
     return judges.open(spec, **chosen)
 
 
-def _api_parameters(texts: Sequence[str]) -> dict[str, Any]:
+def _api_parameters(texts: Sequence[str]) -> dict:
     """Return the further parameters of the API, from ``NAME=JSON``."""
     params = {}
     for text in texts:

@@ -266,7 +266,9 @@ def _with_commas(text):
         return None
     if commas or depths != {1}:
         raise ValueError(f"found {quote(text)}, a list in which a comma between texts is missing")
-    segments = [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)])]
+    starts = [0, *cuts]
+    ends = [*cuts, len(text)]
+    segments = [text[start:end] for start, end in zip(starts, ends)]
     return ",".join(segments)
 
 
@@ -329,7 +331,7 @@ def _messages_of_item(item, number, form, left_out):
 
 def _refuse_other_items(items):
     """Raise ValueError if a list holds numbers, or texts beside messages."""
-    has_message = any(isinstance(item, (dict, list, tuple)) for item in items)
+    has_message = any(isinstance(item, dict) for item in items)
     for number, item in enumerate(items, 1):
         is_text_among_others = isinstance(item, str) and has_message
         if is_text_among_others or not isinstance(item, (str, dict, list, tuple, type(None))):
@@ -376,10 +378,11 @@ def _unwrapped(item):
     """Return a message with keys in small letters, taken out of what it is wrapped in."""
     for _ in range(_DEEPEST):
         item = in_small_letters(item)
-        wrapper = next((key for key in aliases.WRAPPERS if isinstance(item.get(key), dict)), None)
+        wrappers = [key for key in aliases.WRAPPERS if isinstance(item.get(key), dict)]
         has_text = any(isinstance(item.get(key), (str, list)) for key in aliases.TEXT_KEYS)
-        if wrapper is None or has_text:
+        if not wrappers or has_text:
             break
+        wrapper = wrappers[0]
         inner = in_small_letters(item[wrapper])
         if not any(key in inner for key in (*aliases.TEXT_KEYS, *aliases.WRAPPERS)):
             break
@@ -390,7 +393,7 @@ def _unwrapped(item):
             outer.pop("type", None)
             if isinstance(path, list) and path:
                 outer["role"] = path[-1]
-        item = {**outer, **inner}
+        item = outer | inner
     return item
 
 
@@ -473,7 +476,8 @@ def _messages_by_side(item, number, form, left_out):
     if any(item.get(key) for key in aliases.TOOL_CALLS):
         return []
     sides = {key: _side(key, form) for key in item}
-    if item and all(sides.values()) and all(isinstance(text, str) for text in item.values()):
+    are_texts = all(isinstance(text, str) for text in item.values())
+    if item and are_texts and all(sides.values()):
         messages = []
         for key, text in item.items():
             message = {"role": key, "content": text}
@@ -552,7 +556,8 @@ def _sides(messages, form, left_out):
         if message.side == "system":
             left_out["system prompts"] += 1
             continue
-        if spoken and (message.side or message.name) and spoken[-1][:2] == message[:2]:
+        has_speaker = message.side or message.name
+        if spoken and has_speaker and spoken[-1][:2] == message[:2]:
             text = f"{spoken[-1].text} {message.text}"
             spoken[-1] = spoken[-1]._replace(text=text)
         else:

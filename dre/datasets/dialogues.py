@@ -398,7 +398,8 @@ def _with_own_fields(record, own_fields):
     missing = [column for column in own_fields.values() if column and column not in record]
     if missing:
         raise ValueError(f"there is no {missing[0]}; the record has {', '.join(record)}")
-    return {**record, **{name: record[column] for name, column in own_fields.items() if column}}
+    own = {name: record[column] for name, column in own_fields.items() if column}
+    return record | own
 
 
 def _written_file(path, split):
@@ -488,7 +489,8 @@ def _user_context(row, defaults):
             texts = chats.turns_of(texts) if readers.looks_like_data(texts) else [texts]
         if hasattr(texts, "tolist"):
             texts = texts.tolist()
-        if not isinstance(texts, (list, tuple)) or not all(isinstance(text, str) for text in texts):
+        is_list = isinstance(texts, (list, tuple))
+        if not is_list or not all(isinstance(text, str) for text in texts):
             raise ValueError(f"{field} is {texts!r:.60}, not a list of texts")
         responses[kind] = tuple(texts)
     if not readers.absent(row["response"]) and not responses["positives"]:

@@ -272,8 +272,11 @@ def _is_rated(record):
 
 def _key(turns):
     """Return turns as they are compared: letters and digits, without marks of the speaker."""
-    letters = [_SIGNS.sub("", _SPEAKER.sub("", turn.strip()).lower()) for turn in turns]
-    return tuple(text for text in letters if text)
+    texts = []
+    for turn in turns:
+        said = _SPEAKER.sub("", turn.strip())
+        texts.append(_SIGNS.sub("", said.lower()))
+    return tuple(text for text in texts if text)
 
 
 def _joined(tables, robust) -> list[Turns]:

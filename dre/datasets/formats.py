@@ -12,6 +12,7 @@ import re
 import sys
 import zlib
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -74,7 +75,9 @@ def content(path: str | Path) -> bytes:
 
 def _read(stream, verb="is"):
     """Return the bytes of a stream; _Unreadable if there are more than `LARGEST_FILE`."""
-    data = stream.read(LARGEST_FILE + 1)
+    # Read by the MiB: one read would take the room for the largest file at once.
+    blocks = iter(lambda: stream.read(2**20), b"")
+    data = b"".join(islice(blocks, LARGEST_FILE // 2**20 + 2))
     _refuse_large(len(data), verb)
     return data
 
@@ -189,7 +192,8 @@ def _json_lines(text, form):
     A text that is one JSON value, or several that have lines of their own, is read as well.
     """
     # Only \n ends a line. Texts may contain other line ends, at which str.splitlines would split.
-    lines = [(i, line) for i, line in enumerate(text.split("\n"), 1) if line.strip()]
+    numbered_lines = enumerate(text.split("\n"), 1)
+    lines = [(i, line) for i, line in numbered_lines if line.strip()]
     first_line = lines[0][1] if lines else ""
     if len(lines) < 2 or not _is_json(first_line):
         values = _json_values(text, first_line.strip() in ("{", "["))

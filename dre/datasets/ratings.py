@@ -280,9 +280,11 @@ def _annotations(record):
 
 def _criteria_means(values_by_criterion):
     """Return the mean of each criterion, by its name as a column."""
-    return {
-        name.lower().replace(" ", "_"): mean(values) for name, values in values_by_criterion.items()
-    }
+    means = {}
+    for name, values in values_by_criterion.items():
+        column = name.lower().replace(" ", "_")
+        means[column] = mean(values)
+    return means
 
 
 def mean(values: Sequence[Any]) -> float:

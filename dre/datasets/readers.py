@@ -87,7 +87,8 @@ def scores(
         name = str(source)
         table = _read_table(source)
     id_column = next((column for column in ids if column in table), None)
-    score_column = next((column for column in ("score", "score_llm") if column in table), None)
+    score_columns = ("score", "score_llm")
+    score_column = next((column for column in score_columns if column in table), None)
     try:
         columns: dict = {"score": _as_numbers(table[score_column])}
         for column in measures:
@@ -220,7 +221,9 @@ def read(
                 bad_content = record.content if isinstance(record, NoRecord) else record
                 bad.append({"line": line, "reason": str(error), "content": bad_content})
                 continue
-            rows.append({**record, **row} if whole and isinstance(record, dict) else row)
+            if whole and isinstance(record, dict):
+                row = record | row
+            rows.append(row)
             left_out_by_row.append(left_out)
 
     _refuse_unknown_columns(form, columns)
@@ -242,7 +245,11 @@ def read(
 def _refuse_unknown_columns(form, columns):
     """Raise DreError if the form names a column that no record has."""
     named = [column for field, column in form.fields.items() if column and field != "records"]
-    unknown = [column for column in named if not {column, column.partition(".")[0]} & {*columns}]
+    unknown = []
+    for column in named:
+        outer = column.partition(".")[0]
+        if column not in columns and outer not in columns:
+            unknown.append(column)
     if unknown:
         raise DreError(
             f"--field names {', '.join(sorted(unknown))}: expected a column, the records have "
@@ -307,8 +314,10 @@ def _notes_on_responses(rows):
 
 def _oddities(turns, response):
     """Yield what a context or a response holds that may not be what was said."""
-    if len(turns) == 1 and len(turns[0]) < 6 and turns[0].strip().lower() in _MISSING:
-        yield f"a context of nothing but {turns[0].strip()!r}: is a value missing?"
+    if len(turns) == 1 and len(turns[0]) < 6:
+        only_word = turns[0].strip()
+        if only_word.lower() in _MISSING:
+            yield f"a context of nothing but {only_word!r}: is a value missing?"
     if tags.may_be_several(turns):
         yield "a context in one turn of which several speakers may have their say"
     if not isinstance(response, str):

@@ -114,7 +114,8 @@ def judgements(folder: Path) -> list[tuple[str, Judgement]]:
             continue
         is_text = isinstance(source_id, str)
         is_judged = is_text and (judgement.prompt, judgement.repeat, source_id) in keys
-        if not is_judged or source_id.partition("/")[0] != judgement.pair_id.partition("/")[0]:
+        own_set = judgement.pair_id.partition("/")[0]
+        if not is_judged or source_id.partition("/")[0] != own_set:
             raise DreError(
                 f"{location}: shown is {source_id!r:.60}, expected a pair of the same set that was "
                 "judged by this prompt, too"

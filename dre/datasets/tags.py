@@ -129,7 +129,10 @@ def _name(text):
 def _tag_and_rest(text):
     """Return the tag of a text, "" if it has none, and what is said."""
     match = _TAG.match(text)
-    return (match[0].strip(), text[match.end() :].strip()) if match else ("", text)
+    if not match:
+        return "", text
+    said = text[match.end() :]
+    return match[0].strip(), said.strip()
 
 
 def take_off(rows: list[dict]) -> Untagged:

@@ -107,7 +107,7 @@ def probabilities(candidates: dict[str, float], prompt) -> dict:
         By whole rating on the prompt's scale, or by label. The probabilities are relative to the
         likeliest verdict's, because -9999, which means "very unlikely", would be 0 by itself.
     """
-    logprobs_by_verdict: dict[object, list[float]] = {}
+    logprobs_by_verdict = {}
     for token, logprob in candidates.items():
         verdict = _verdict_of_token(token, prompt)
         if verdict is not None:

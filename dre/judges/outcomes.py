@@ -144,15 +144,16 @@ def none_readable(verdicts: Sequence[Verdict], text: str) -> str:
     )
 
 
-def _details(text) -> dict[str, Any]:
+def _details(text) -> dict:
     """Return what `with_details` put in the place of a text; nothing for a text of the model's."""
     try:
         details = json.loads(text)
     except ValueError:
         return {}
-    if not isinstance(details, dict) or not details.keys() <= {*_THOUGHTS, *_TOOLS, *_REFUSALS}:
-        return {}
-    return details
+    known = {*_THOUGHTS, *_TOOLS, *_REFUSALS}
+    if isinstance(details, dict) and details.keys() <= known:
+        return details
+    return {}
 
 
 def _thoughts_in_words(details):

@@ -391,11 +391,14 @@ def _draws_differ_by(all_pairs, judges, sizes):
     """Return how far samples of these sizes lie from all pairs in 19 of 20 cases, in Spearman."""
     if not all_pairs:
         return np.nan
+    draws = [
+        [_draw(sample, size, seed) for sample, size in zip(all_pairs, sizes)]
+        for seed in range(_OTHER_DRAWS)
+    ]
     deviations = []
     for judge in judges:
         on_all_pairs = _on_own_pairs(all_pairs, judge, 0)
-        for seed in range(_OTHER_DRAWS):
-            samples = [_draw(sample, size, seed) for sample, size in zip(all_pairs, sizes)]
+        for samples in draws:
             deviations.append(abs(_on_own_pairs(samples, judge, 0) - on_all_pairs)[0])
     return float(pd.Series(deviations).quantile(0.95))
 
@@ -420,9 +423,8 @@ def _sd_of_system_gaps(samples, judge) -> float:
     """
     columns = ["context_id", "system", judge]
     tables = [sample[columns].assign(set=i) for i, sample in enumerate(samples)]
-    scores = (
-        pd.concat(tables, ignore_index=True).rename(columns={judge: "score"}).dropna(subset="score")
-    )
+    scores = pd.concat(tables, ignore_index=True)
+    scores = scores.rename(columns={judge: "score"}).dropna(subset="score")
     scores["score"] -= scores.groupby(["set", "system"])["score"].transform("mean")
     pairs = scores.merge(scores, on=["set", "context_id"])
     pairs = pairs[pairs["system_x"] < pairs["system_y"]]

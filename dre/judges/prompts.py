@@ -409,7 +409,10 @@ def _number_of_slot(slot, row, location):
 
 def _id_of(lines_by_block):
     """An id for the tags of blocks: it depends on their texts, and occurs in none of them."""
-    text = "\n".join(line for block in lines_by_block.items() for line in (block[0], *block[1]))
+    all_lines = []
+    for block, lines in lines_by_block.items():
+        all_lines += [block, *lines]
+    text = "\n".join(all_lines)
     digest = _sha256(text)
     while digest[:_ID_LENGTH] in text:
         digest = _sha256(digest)

@@ -203,7 +203,7 @@ def http_options(target: Target, key_header: str, key_value: str) -> dict[str, A
     # where the SDK of another judge is just importing it in a thread of its own.
     with contextlib.suppress(ImportError):
         importlib.import_module("httpx")
-    options: dict[str, Any] = {
+    options: dict = {
         "follow_redirects": False,
         "timeout": None,
         "verify": certificates(),

@@ -4,7 +4,6 @@ import functools
 import hashlib
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -12,7 +11,7 @@ from dre.datasets import recordings
 from dre.errors import DreError
 from dre.judges import prices, prompts
 from dre.judges.asking import Run
-from dre.judges.judge import Outcomes, frame, rows_of
+from dre.judges.judge import frame, rows_of
 from dre.judges.parse import Unclear, Verdict, on_scale
 from dre.judges.prompts import Prompt
 
@@ -123,7 +122,7 @@ class Recorded:
         name = loaded if isinstance(loaded, str) else loaded.name
         repeats = list(range(self.repeat + first, self.repeat + first + self.repeats))
         verdicts_by_repeat = [self._verdicts.get((name, repeat), {}) for repeat in repeats]
-        outcomes: Outcomes = {}
+        outcomes = {}
         for row in rows:
             pair_id = row["pair_id"]
             verdicts = [by_pair[pair_id] for by_pair in verdicts_by_repeat if pair_id in by_pair]
@@ -159,7 +158,7 @@ class Recorded:
 @functools.lru_cache(maxsize=4)
 def _verdicts_in(folder):
     """Return the verdicts of a folder, and the sha256 of their file."""
-    verdicts: dict[tuple[str, int], dict[str, Verdict]] = {}
+    verdicts = {}
     for _, line in recordings.judgements(folder):
         of_repeat = verdicts.setdefault((line.prompt, line.repeat), {})
         of_repeat[line.pair_id] = Verdict(
@@ -208,9 +207,13 @@ class Function:
         if loaded.kind != "score" or examples is not None:
             raise DreError(f"{self.spec}: expected a prompt that asks for a score, and no examples")
         rows = rows_of(pairs)
-        return frame({row["pair_id"]: [(self._verdict(row, loaded), 0.0)] for row in rows})
+        outcomes = {}
+        for row in rows:
+            verdict = self._verdict(row, loaded)
+            outcomes[row["pair_id"]] = [(verdict, 0.0)]
+        return frame(outcomes)
 
-    def _verdict(self, row: dict[str, Any], prompt: Prompt) -> Verdict:
+    def _verdict(self, row: dict, prompt: Prompt) -> Verdict:
         """What the function gives one pair."""
         try:
             score = self.f(row["context"], row["response"])

@@ -112,8 +112,9 @@ def _verdict_of(score):
 
 def name_of(text: str) -> str | None:
     """Return the one of `NAMES` that is meant, whatever its capitals; spaces may be hyphens."""
+    wanted = text.lower().replace(" ", "-")
     for name in NAMES:
-        if text.lower().replace(" ", "-") == name.lower().replace(" ", "-"):
+        if name.lower().replace(" ", "-") == wanted:
             return name
     return None
 

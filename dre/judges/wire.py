@@ -134,10 +134,12 @@ def body_of(received: Received, join: Callable[[list[dict]], dict]) -> Any:
         if pieces:
             return join(pieces)
         raise NoReply(_in_words(text, received.content_type))
-    if isinstance(body, list) and len(body) > 1 and all(isinstance(piece, dict) for piece in body):
-        return join(body)
-    if isinstance(body, list) and len(body) == 1:
-        [body] = body
+    if isinstance(body, list):
+        are_objects = all(isinstance(piece, dict) for piece in body)
+        if len(body) > 1 and are_objects:
+            return join(body)
+        if len(body) == 1:
+            [body] = body
     if not isinstance(body, dict):
         raise NoReply(f"JSON that is no object: {quoted(text)}")
     return body
@@ -186,7 +188,9 @@ def _in_words(text, content_type):
 def words_of_page(text: str) -> str:
     """Return the title and the words of a page, or any other text as it is."""
     title = _TITLE.search(text)
-    words = " ".join(re.sub("<[^>]*>", " ", _HIDDEN.sub(" ", text)).split())
+    visible = _HIDDEN.sub(" ", text)
+    words = re.sub("<[^>]*>", " ", visible).split()
+    words = " ".join(words)
     title_words = " ".join(title[1].split()) if title else ""
     return words if words.startswith(title_words) else f"{title_words} {words}"
 

@@ -6,7 +6,6 @@ stored is not paid for again.
 
 import functools
 from collections.abc import Sequence
-from typing import Any
 
 import pandas as pd
 
@@ -15,7 +14,7 @@ from dre.judges import asking
 from dre.judges.store import new_run
 from dre.paper import bill, judgements, plan, trainings
 from dre.paper.judgements import PaidBy, PanelJudge
-from dre.paper.plan import Ask, Training
+from dre.paper.plan import Ask
 from dre.paper.profile import Profile
 
 
@@ -59,10 +58,10 @@ def ask(settings: Profile, notebook: str | None = None, run: str | None = None) 
     asking.side_by_side([functools.partial(ask_judge, judge) for judge in live_judges])
 
 
-def _numbers_shown(settings, planned) -> list[pd.DataFrame | None]:
+def _numbers_shown(settings, planned):
     """Return for each question the numbers of a small model that it shows, if any."""
-    slms: dict[Training, Any] = {}
-    accuracies: dict[Training, float] = {}
+    slms = {}
+    accuracies = {}
     numbers = []
     for question in planned:
         training = question.training

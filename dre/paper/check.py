@@ -1,6 +1,5 @@
 """Refusing a profile that cannot be carried out, before anything is asked, fetched or trained."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +29,7 @@ def check(settings: Profile) -> None:
         )
 
 
-def _faults(settings) -> Iterator[str]:
+def _faults(settings):
     """Yield in words what cannot be carried out."""
     for name, model in settings.models.items():
         yield from _fault_of(f"models.{name}", recipes.get, model.recipe, model.epochs)
@@ -60,14 +59,14 @@ def _faults(settings) -> Iterator[str]:
         yield "optional_prompts names huynh, whose items are those of fed-turn: name it in rated"
 
 
-def _unknown(key, names, known) -> Iterator[str]:
+def _unknown(key, names, known):
     """Yield what a key of the profile names and nobody knows."""
     for name in names:
         if name not in known:
             yield f"{key} names {name}, expected some of {', '.join(known)}"
 
 
-def _fault_of(key, function, *arguments) -> Iterator[str]:
+def _fault_of(key, function, *arguments):
     """Yield what a call has to object, with the key of the profile that it is about."""
     try:
         function(*arguments)
@@ -75,7 +74,7 @@ def _fault_of(key, function, *arguments) -> Iterator[str]:
         yield f"{key}: {error}"
 
 
-def _split_fault(settings, entry, split_name) -> Iterator[str]:
+def _split_fault(settings, entry, split_name):
     """Yield a fault if a set or its split does not exist, and no judge writes it."""
     name, joined_splits = getattr(entry, split_name)
     key = f"sets.{entry.key}.{split_name}"
@@ -96,7 +95,7 @@ def _split_fault(settings, entry, split_name) -> Iterator[str]:
             yield f"{key}: {name} has no split {split}, expected one of {', '.join(known)}"
 
 
-def _judge_fault(settings, judge: JudgeSettings) -> Iterator[str]:
+def _judge_fault(settings, judge: JudgeSettings):
     """Yield a fault if a judge is none that can be opened."""
     if judge.is_live:
         yield from _fault_of("judges", _open, judge)
@@ -118,7 +117,7 @@ def _open(judge: JudgeSettings) -> None:
     opened.close()
 
 
-def _augmentation_fault(settings, entry) -> Iterator[str]:
+def _augmentation_fault(settings, entry):
     """Yield what keeps a training set from being written."""
     key = f"augment.{entry.file}"
     data_set, _, split = entry.contexts.partition(":")

@@ -32,7 +32,9 @@ _POINTS = 72  # in an inch
 _BUBBLE = 3.9
 _SCORES_FROM = 3.35  # where the columns of scores are, and how far apart
 _SCORES_APART = 1.05
-_TURN_FILL, _REPLY_FILL, _EDGE = "0.92", "white", "0.25"
+_TURN_FILL = "0.92"
+_REPLY_FILL = "white"
+_EDGE = "0.25"
 
 
 class Column(NamedTuple):
@@ -80,9 +82,17 @@ def scores(
         numbers = slm_scores(case, slm)
         return steps({("small model, paper", 2): numbers["score_slm"]}), numbers
     numbers = shown.assign(plain=alone["score"], hinted=hinted["score"])
-    names = ("s_d", "s_p", "score_slm", "plain", "hinted")
-    s_d, s_p, score_slm, plain, hinted = (pd.Series(numbers[name]) for name in names)
-    by_step = {
+    return steps(_by_step(numbers)), numbers
+
+
+def _by_step(numbers):
+    """Return the scores of each step for `steps`, from the numbers that `scores` returns."""
+    s_d = numbers["s_d"]
+    s_p = numbers["s_p"]
+    score_slm = numbers["score_slm"]
+    plain = numbers["plain"]
+    hinted = numbers["hinted"]
+    return {
         ("small model, paper", 2): score_slm,
         ("judge alone", 5): plain,
         ("SLIDE", 2): fusion.slide(score_slm, plain),
@@ -90,7 +100,6 @@ def scores(
         ("Ex-DRE", 10): fusion.ex_dre(s_d, s_p, plain),
         ("DRE", 10): fusion.dre(s_d, s_p, hinted),
     }
-    return steps(by_step), numbers
 
 
 def steps(
@@ -114,7 +123,9 @@ def steps(
     for (who, highest), values in scores_by_step.items():
         by_name = {name: float(value) for name, value in zip(names, values)}
         rows.append({"who": who, "of": highest, **by_name})
-    return pd.DataFrame(rows, columns=None if rows else ["who", "of", *names])
+    if not rows:
+        return pd.DataFrame(columns=["who", "of", *names])
+    return pd.DataFrame(rows)
 
 
 def show(turns: Sequence[str], replies: Iterable[tuple[str, str]] = ()) -> None:
@@ -138,9 +149,8 @@ def show(turns: Sequence[str], replies: Iterable[tuple[str, str]] = ()) -> None:
 
 def _plain(text):
     """Return a text on one line in which nothing is Markdown."""
-    return re.sub(
-        r"([\\`*_\[\]<>#$|~]|^[-+](?=\s)|^\d+(?=[.)]\s))", r"\\\1", " ".join(text.split())
-    )
+    one_line = " ".join(text.split())
+    return re.sub(r"([\\`*_\[\]<>#$|~]|^[-+](?=\s)|^\d+(?=[.)]\s))", r"\\\1", one_line)
 
 
 def in_words(pictured: Sequence[Column], table: pd.DataFrame) -> str:
@@ -190,7 +200,7 @@ def draw(pictured: Sequence[Column], table: pd.DataFrame) -> Figure:
     return figure
 
 
-def _draw_turns(ax, turns, left, width, widest, y) -> float:
+def _draw_turns(ax, turns, left, width, widest, y):
     """Draw turns, every other one to the right, and return where they end."""
     for k, turn in enumerate(turns):
         bubble = _Bubble(turn, widest)
@@ -225,7 +235,7 @@ class _Bubble:
         return y + height
 
 
-def _wrapped(text: str, width: float) -> list[str]:
+def _wrapped(text, width):
     """Return a text in lines of at most so many inches, if no word is longer."""
     lines = []
     line = ""
@@ -245,7 +255,7 @@ def _width(text):
     return points / _POINTS
 
 
-def _draw_scores(ax, pictured, table, y) -> float:
+def _draw_scores(ax, pictured, table, y):
     """Draw the table of scores below a height, and return where it ends."""
     centres = [_SCORES_FROM + k * _SCORES_APART for k in range(len(pictured))]
     for column, x in zip(pictured, centres):

@@ -6,15 +6,13 @@ may not be trained yet.
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 
 from dre.augment import algorithm
 from dre.datasets import dialogues, registry
 from dre.judges import prices, prompts
-from dre.judges.judge import Expected
-from dre.judges.store import Request
 from dre.paper import judgements, plan, written_sets
 from dre.paper.judgements import PanelJudge
 from dre.paper.plan import OPTIONAL, Ask
@@ -71,13 +69,13 @@ def calls(settings: Profile, notebook: str | None = None) -> pd.DataFrame:
     """
     rows = []
     if notebook is None:
-        counted_drafts: set[str] = set()
+        counted_drafts = set()
         rows = [_augmentation(settings, entry, counted_drafts) for entry in settings.augment]
     planned = plan.asks(settings, notebook) if settings.has_live_judge else []
     for judge in judgements.panel(settings):
         if not judge.is_live:
             continue
-        counted: set[str] = set()
+        counted = set()
         trainings = []  # in the order in which their numbers are shown first
         for question in planned:
             if question.main_judge_only and not judge.is_main:
@@ -90,9 +88,7 @@ def calls(settings: Profile, notebook: str | None = None) -> pd.DataFrame:
     return sums.query("calls > 0").reset_index()
 
 
-def _row(
-    judge: PanelJudge, question: Ask, counted: set[str], trainings: list[plan.Training]
-) -> dict[str, Any]:
+def _row(judge: PanelJudge, question: Ask, counted, trainings) -> dict:
     """What one question takes, without what earlier ones counted."""
     live = judge.open(question.prompt)
     families = (name for name in OPTIONAL if question.prompt.startswith(name))
@@ -130,7 +126,7 @@ def _stand_in(pairs, training):
     return table.assign(slm_accuracy=0.5, llm_accuracy=0.5)
 
 
-def _augmentation(settings, entry, counted: set[str]) -> dict[str, Any]:
+def _augmentation(settings, entry, counted) -> dict:
     """What writing a set still takes, without contexts that an earlier set has in common with it.
 
     It is about what is asked if each context is accepted in its next check, and at most what is
@@ -160,7 +156,7 @@ def _augmentation(settings, entry, counted: set[str]) -> dict[str, Any]:
     return {"table": "training set", "judge": judge.spec, "prompt": entry.file, **sums}
 
 
-def _calls_of_item(item: algorithm.Item, prompt: str, max_rounds: int) -> tuple[int, int]:
+def _calls_of_item(item: algorithm.Item, prompt, max_rounds):
     """Return how many calls of a prompt a context still takes: about and at most."""
     later_rounds = max_rounds - item.rounds  # the round that is under way is counted
     if prompt == "generate":
@@ -170,7 +166,7 @@ def _calls_of_item(item: algorithm.Item, prompt: str, max_rounds: int) -> tuple[
     return n_checks, n_checks + later_rounds * algorithm.RESPONSES
 
 
-def _expected_of_items(judge, prompt, items) -> tuple[Expected, float]:
+def _expected_of_items(judge, prompt, items):
     """Return what one call for each context takes, and the dollars that all take at most.
 
     Responses are not written yet. They are taken to be of ordinary length, and for the bound as
@@ -184,7 +180,7 @@ def _expected_of_items(judge, prompt, items) -> tuple[Expected, float]:
     return expected, most_usd
 
 
-def _requests_of(judge, prompt, items) -> list[Request]:
+def _requests_of(judge, prompt, items):
     """Return the request of a prompt for each context, in their order."""
     rows = []
     for item in items:
@@ -213,7 +209,8 @@ def trainings(settings: Profile) -> Trainings:
     sizes = {entry.key: _contexts(settings, entry) for entry in settings.sets}
     size_of_all = sum(sizes.values())
     for entry in settings.sets:
-        size_of_all += len(dialogues.load(entry.train[0], entry.more)) if entry.more else 0
+        if entry.more:
+            size_of_all += len(dialogues.load(entry.train[0], entry.more))
     seconds = 0.0
     n_steps = 0
     planned = plan.trainings(settings)
@@ -379,7 +376,9 @@ def _metrics_in_words(settings):
 def _sums(rows):
     """Return the sums of some rows of `calls`, without dollars where a price is not known."""
     sums = rows[COLUMNS[3:]].sum(min_count=1)
-    return {**sums, "usd": math.nan} if rows["usd"].isna().any() else sums
+    if rows["usd"].isna().any():
+        sums["usd"] = math.nan
+    return sums
 
 
 def _in_words(row):
@@ -387,7 +386,8 @@ def _in_words(row):
     money = "price unknown"
     if not math.isnan(row["usd"]):
         money = prices.in_words(row["usd"], row["usd_at_most"])
-    tokens_in, tokens_out = row["tokens_in"] / 1e6, row["tokens_out"] / 1e6
+    tokens_in = row["tokens_in"] / 1e6
+    tokens_out = row["tokens_out"] / 1e6
     calls_in_words = f"{row['calls']:,.0f} calls"
     if row["calls_at_most"] > row["calls"]:
         calls_in_words += f" (at most {row['calls_at_most']:,.0f})"

@@ -104,9 +104,9 @@ def project(slm: "SLM", contexts: Sequence["Context"]) -> pd.DataFrame:
         texts = [slm.context(context.turns), *context.positives, *context.adversarials]
         embeddings = slm.encode(texts)
         whole = embeddings["sentence_embedding"].numpy()
-        disentangled = np.vstack(
-            [embeddings["anchor"].numpy()[:1], embeddings["robust"].numpy()[1:]]
-        )
+        anchor = embeddings["anchor"].numpy()
+        robust = embeddings["robust"].numpy()
+        disentangled = np.vstack([anchor[:1], robust[1:]])
         for space, vectors in zip(SPACES, (whole, disentangled)):
             unit_vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
             plane = TSNE(**_TSNE_SETTINGS).fit_transform(unit_vectors)
@@ -245,7 +245,8 @@ def histograms(
     for ax, (title, runs) in zip(axes, distances_by_model.items()):
         for kind, rows in kinds.items():
             colour, _, line = KIND_LOOKS[kind]
-            counts, _ = np.histogram(np.concatenate([run[rows] for run in runs]), bins)
+            distances = np.concatenate([run[rows] for run in runs])
+            counts, _ = np.histogram(distances, bins)
             percent = 100 * counts / counts.sum()
             look = {"linestyle": line}
             if kind == "positive":

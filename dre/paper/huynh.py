@@ -7,7 +7,6 @@ here.
 
 import functools
 import math
-from pathlib import Path
 from typing import cast
 
 import pandas as pd
@@ -137,7 +136,7 @@ def _printed_quality(root, judge, level, quality, selection):
 
 
 @functools.cache
-def _printed(root: Path, name: str) -> pd.DataFrame:
+def _printed(root, name) -> pd.DataFrame:
     """Return one of the paper's tables by its first column."""
     return pd.read_csv(root / f"data/paper/{name}.csv", index_col=0)
 
@@ -162,7 +161,7 @@ def yes_no_rows(settings: Profile, judge: PanelJudge) -> list[dict]:
     """
     rows = []
     for selection in plan.selections_for_yes_or_no(settings):
-        row: dict = {"model": judge.name, "source": "asked"}
+        row = {"model": judge.name, "source": "asked"}
         row |= {"examples": CHOICES[selection.choice], "n_examples": selection.n}
         names = []
         for question in plan.yes_no_questions(settings, selection):

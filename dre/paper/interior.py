@@ -7,8 +7,8 @@ alone and with both parts, and `reactions` says how far the judge follows the nu
 
 import functools
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -53,7 +53,6 @@ WITHOUT_TIES = "Ties broken"
 GAIN_AND_HARM = "gain as printed and harm by another pair's"
 _TOP = 5  # of the judges' scale
 _MEASURES = ("overall", "within_contexts")
-_INFORMED = ("score", "influence", "s_d", "s_p")
 _LEVEL = 0.95  # of intervals
 _TITLE_WIDTH = 62  # characters: a wider title would shrink the figure on a phone
 _FUSIONS = ("In-DRE", "Ex-DRE", "DRE")
@@ -126,7 +125,9 @@ def asked_of_all(judge: str = WEAK) -> dict[str, pd.DataFrame]:
     """
     prompt_names = Recorded(judge).prompt_names
     askings = ASKINGS[judge]
-    askings_in_order = [*askings.plain, *((prompt, 0) for prompt in askings.interior.values())]
+    askings_in_order = [*askings.plain]
+    for prompt in askings.interior.values():
+        askings_in_order.append((prompt, 0))
     recorded = [(prompt, repeat) for prompt, repeat in askings_in_order if prompt in prompt_names]
     if not recorded:
         return {}
@@ -208,7 +209,7 @@ def jackknife(by_set: Sequence[np.ndarray], name: str) -> dict[str, float]:
     return {name: value, f"{name}_low": value - half, f"{name}_high": value + half}
 
 
-def _without_each(contexts) -> Iterator[np.ndarray]:
+def _without_each(contexts):
     """Yield which rows are used: all, and then those without each context."""
     values = np.asarray(contexts)
     yield np.ones(len(values), bool)
@@ -216,7 +217,7 @@ def _without_each(contexts) -> Iterator[np.ndarray]:
         yield values != context
 
 
-def _correlation(first, second, contexts=None) -> float:
+def _correlation(first, second, contexts=None):
     """Spearman's correlation; with numbers of contexts, less the mean rank of each context."""
     of_first = rankdata(first)
     of_second = rankdata(second)
@@ -227,7 +228,9 @@ def _correlation(first, second, contexts=None) -> float:
     of_first = of_first - of_first.mean()
     of_second = of_second - of_second.mean()
     size = np.sqrt(np.sum(of_first**2) * np.sum(of_second**2))
-    return float(np.sum(of_first * of_second) / size) if size > 0 else np.nan
+    if size == 0:
+        return np.nan
+    return float(np.sum(of_first * of_second) / size)
 
 
 def _agreement(
@@ -262,31 +265,39 @@ def rated_scores(judge: str, by_set: Mapping[str, Judgements]) -> RatedScores:
     for name, of_set in by_set.items():
         scores.add(name, Method(ALONE, judge), of_set.plain)
         for source, table in of_set.informed.items():
-            score, influence, s_d, s_p = (pd.Series(table[column]) for column in _INFORMED)
-            s_c = fusion.s_c(s_d, s_p)
-            scores.add(name, Method(WHOLE, slm=source), s_c)
-            by_family = {
-                "In-DRE": score,
-                "Ex-DRE": of_set.plain.mul(s_c, axis=0),
-                "SLIDE": [fusion.slide(s_c, asking) for _, asking in of_set.plain.items()],
-                "DRE": fusion.dre(s_d, s_p, score),
-                WITHOUT_TIES: of_set.plain.add(BREAKS_TIES * s_c, axis=0),
-            }
-            for family, fused in by_family.items():
-                scores.add(name, Method(family, judge, source), fused)
-            reading_c = fusion.dre(s_d, s_p, score, influence, "c")
-            scores.add(name, Method("DRE", judge, source, "c"), reading_c)
+            _add_fusions(scores, name, judge, source, of_set.plain, table)
     return scores
+
+
+def _add_fusions(scores, name, judge, source, plain, informed):
+    """Add what `rated_scores` says of one kind of numbers, on one set."""
+    score = informed["score"]
+    s_d = informed["s_d"]
+    s_p = informed["s_p"]
+    s_c = fusion.s_c(s_d, s_p)
+    scores.add(name, Method(WHOLE, slm=source), s_c)
+    by_family = {
+        "In-DRE": score,
+        "Ex-DRE": plain.mul(s_c, axis=0),
+        "SLIDE": [fusion.slide(s_c, asking) for _, asking in plain.items()],
+        "DRE": fusion.dre(s_d, s_p, score),
+        WITHOUT_TIES: plain.add(BREAKS_TIES * s_c, axis=0),
+    }
+    for family, fused in by_family.items():
+        scores.add(name, Method(family, judge, source), fused)
+    reading_c = fusion.dre(s_d, s_p, score, informed["influence"], "c")
+    scores.add(name, Method("DRE", judge, source, "c"), reading_c)
 
 
 def comparisons(judge: str, source: str) -> dict[str, tuple[Method, Method]]:
     """Return what is compared with what, for one kind of numbers: methods of `rated_scores`."""
     alone = Method(ALONE, judge)
     slm = Method(WHOLE, slm=source)
-    families = ("In-DRE", "Ex-DRE", "DRE", "SLIDE", WITHOUT_TIES)
-    in_dre, ex_dre, dre, slide, without_ties = (
-        Method(family, judge, source) for family in families
-    )
+    in_dre = Method("In-DRE", judge, source)
+    ex_dre = Method("Ex-DRE", judge, source)
+    dre = Method("DRE", judge, source)
+    slide = Method("SLIDE", judge, source)
+    without_ties = Method(WITHOUT_TIES, judge, source)
     compared = {}
     for method in (in_dre, ex_dre, dre):
         compared[f"{method.family} less the judge"] = (method, alone)
@@ -336,9 +347,9 @@ def effects(judge: str, scores: RatedScores) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _difference(scores, differences, measure, agreement) -> dict[str, Any]:
+def _difference(scores, differences, measure, agreement) -> dict:
     """The sum of the differences of two methods each in one measure, by set and pooled."""
-    row: dict[str, Any] = {}
+    row = {}
     compared = dict.fromkeys(method for two_methods in differences for method in two_methods)
     of_sets = []
     n_pairs = 0
@@ -347,11 +358,13 @@ def _difference(scores, differences, measure, agreement) -> dict[str, Any]:
             continue
         is_used = scores.is_scored(name, *compared)
         used_rows = is_used.tobytes()
-        of_sets.append(np.zeros(1))
+        of_set = np.zeros(1)
         for first, second in differences:
             of_first = agreement(name, first, used_rows, measure)
-            of_sets[-1] = of_sets[-1] + of_first - agreement(name, second, used_rows, measure)
-        row |= jackknife(of_sets[-1:], ratings.RATED[name])
+            of_second = agreement(name, second, used_rows, measure)
+            of_set = of_set + of_first - of_second
+        row |= jackknife([of_set], ratings.RATED[name])
+        of_sets.append(of_set)
         n_pairs += int(is_used.sum())
     if of_sets:
         row |= jackknife(of_sets, "pooled")
@@ -447,7 +460,9 @@ def pull(plain: ArrayLike, informed: ArrayLike, s_c: ArrayLike) -> float:
     move = np.asarray(informed) / _TOP - scaled_plain
     predictors = np.column_stack([np.ones(len(move)), scaled_plain, np.asarray(s_c) / 2])
     slopes, _, rank, _ = np.linalg.lstsq(predictors, move)
-    return float(slopes[2]) if rank == predictors.shape[1] else np.nan
+    if rank < predictors.shape[1]:
+        return np.nan
+    return float(slopes[2])
 
 
 #: What is said of numbers whose effect on a judge is not clear.
@@ -491,12 +506,13 @@ def reactions(judge: str, by_set: Mapping[str, Judgements]) -> pd.DataFrame:
         of_sets = [_reactions_on_set(of_set, source) for of_set in by_set.values()]
         row = {"judge": judge, "numbers": source}
         for measure in of_sets[0]:
-            row |= jackknife([of_set[measure].to_numpy() for of_set in of_sets], str(measure))
+            numbers = [of_set[measure].to_numpy() for of_set in of_sets]
+            row |= jackknife(numbers, str(measure))
         rows.append(row)
     return pd.DataFrame(rows)
 
 
-def _reactions_on_set(of_set, source) -> pd.DataFrame:
+def _reactions_on_set(of_set, source):
     """Every number of `reactions` on one set, a row for each part of `_without_each`."""
     table = of_set.informed[source]
     pairs = pd.DataFrame(

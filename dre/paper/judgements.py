@@ -6,7 +6,7 @@ judges what `dre.paper.plan` says.
 """
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -363,7 +363,7 @@ class PanelJudge:
     # A recorded judge
 
     @property
-    def _recording(self) -> str:
+    def _recording(self):
         """The name of the recording, or its folder; a path begins at the project's folder."""
         name = self.judge.model.removeprefix(RECORDED)
         folder = self.settings.root / name
@@ -478,7 +478,7 @@ def _told(table, pairs):
     return scores[[*COLUMNS]].set_index(pairs.index)
 
 
-def _mean_of_criteria(tables: Mapping[str, pd.DataFrame], pairs, family):
+def _mean_of_criteria(tables, pairs, family):
     """One table of the tables of all criteria, each with the first trouble that one of them had."""
     by_criterion = pd.DataFrame({name: table["score_llm"] for name, table in tables.items()})
     trouble = pd.DataFrame({"status": "ok", "reason": ""}, index=by_criterion.index)
@@ -500,7 +500,7 @@ def _of_family(pairs, by_criterion, family, outcomes):
     return scores.join(by_criterion)[[*COLUMNS, *by_criterion]].set_index(pairs.index)
 
 
-def _on_top(by_criterion: pd.DataFrame, family: str) -> pd.Series:
+def _on_top(by_criterion, family):
     """The mean of criteria, each brought to 0-1 by its own scale first, on 0-5."""
     shares = {}
     for criterion, column in by_criterion.items():

@@ -81,7 +81,7 @@ def from_text(text: str) -> Method:
     DreError
         If the cell has another field, or neither a family nor a judge.
     """
-    given: dict[str, str] = {}
+    given = {}
     for entry in text.split(";"):
         field_name, _, value = entry.partition("=")
         given[field_name.strip()] = value.strip()

@@ -184,7 +184,9 @@ def train(metric: PCAF, ideas: Sequence[Idea], seed: int, teacher: PCAF | None =
         metric.head.train()
         for start in range(0, len(order) - 1, recipe.batch_ideas):
             chosen = order[start : start + recipe.batch_ideas]
-            loss = _loss(metric, teacher, [ideas[i] for i in chosen], [wrong[i] for i in chosen])
+            chosen_ideas = [ideas[i] for i in chosen]
+            chosen_wrong = [wrong[i] for i in chosen]
+            loss = _loss(metric, teacher, chosen_ideas, chosen_wrong)
             loss.backward()
             torch.nn.utils.clip_grad_norm_(parameters, MAX_NORM)
             optimizer.step()
@@ -247,7 +249,9 @@ TABLE_7 = {
     "w/o kd & align": ("plain", ()),
 }
 #: The rows of Table 8: the versions that are learned from, and the corpora of distillation.
-_ORIGINAL, _PARAPHRASE, _BACK = "en", "paraphrase", "back-translation"
+_ORIGINAL = "en"
+_PARAPHRASE = "paraphrase"
+_BACK = "back-translation"
 TABLE_8 = {
     "ori": ((_ORIGINAL,), ()),
     "para": ((_PARAPHRASE,), ()),
@@ -336,10 +340,13 @@ def _drawn_replies(path, name, seed):
     """Return the dialogues of a corpus that nobody rated, in a drawn order, each with a reply."""
     archive = dstc11.archive(path)
     draw = random.Random(f"{seed}/{name}")
-    dialogues = [
-        turns for turns in archive.parallel(name, "train") if len(turns.versions["en"]) > 1
-    ]
-    contexts = [Context(name, turns.uid, "train", turns.versions["en"]) for turns in dialogues]
+    dialogues = []
+    contexts = []
+    for turns in archive.parallel(name, "train"):
+        english = turns.versions["en"]
+        if len(english) > 1:
+            dialogues.append(turns)
+            contexts.append(Context(name, turns.uid, "train", english))
     reserved = [archive.rated(rated).versions["en"] for rated in archive.rated_names()]
     clean = {context.id for context in without_overlap(contexts, reserved)}
     chosen = [turns for turns in dialogues if turns.uid in clean]
@@ -518,7 +525,9 @@ def _recorded(path, origin, tested, columns):
 
 def _encoder(settings, table):
     """Return the encoder of a table: of many languages for Table 7, of English for Table 8."""
-    return settings.pcaf.encoder if table == "pcaf_table7" else settings.pcaf.english_encoder
+    if table == "pcaf_table7":
+        return settings.pcaf.encoder
+    return settings.pcaf.english_encoder
 
 
 def beside_print(agreement: pd.DataFrame, table: str, root: Path) -> pd.DataFrame:
@@ -541,8 +550,8 @@ def beside_print(agreement: pd.DataFrame, table: str, root: Path) -> pd.DataFram
     for name in printed.index:
         row = {"row": name}
         for column in TESTED_ON[table]:
-            values = 100 * np.asarray(cells.loc[[(name, column)]])
-            row |= {column: values.mean(), f"{column}_sd": values.std()}
+            values = 100 * cells.loc[[(name, column)]]
+            row |= {column: values.mean(), f"{column}_sd": values.std(ddof=0)}
             row[f"{column}_printed"] = printed.loc[name, column]
         rows.append(row)
     return pd.DataFrame(rows)

@@ -5,7 +5,6 @@ take their pairs from here. So they read what was asked, and nothing else is ask
 """
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, cast
 
@@ -147,7 +146,7 @@ def asks(settings: Profile, notebook: str | None = None) -> list[Ask]:
     return chosen
 
 
-def _all_asks(settings) -> Iterator[Ask]:
+def _all_asks(settings):
     """Yield what all notebooks would ask of a profile with every optional prompt."""
     table3, table4, table5, table6, all_sets, huynh = READERS.values()
 
@@ -184,7 +183,7 @@ def _all_asks(settings) -> Iterator[Ask]:
     for name in settings.rated:
         yield Ask("all rated sets", (all_sets,), "llm_only", rated(settings, name))
     if "fed-turn" in settings.rated and "huynh" in settings.optional_prompts:
-        questions: list[Question] = []
+        questions = []
         for selection in selections_for_qualities(settings):
             questions += quality_questions(settings, selection)
         for selection in selections_for_yes_or_no(settings):
@@ -206,7 +205,9 @@ def trainings(settings: Profile) -> list[Training]:
         recipe = recipes.get(model.recipe)
         if recipe.mixture and not settings.extra.dialogues:
             continue  # the model of the package stands in
-        kinds = [True] if is_run(settings, _READERS_OF.get(name, _READERS_OF_OTHERS)) else []
+        kinds = []
+        if is_run(settings, _READERS_OF.get(name, _READERS_OF_OTHERS)):
+            kinds = [True]
         if name == settings.controls and is_run(settings, _READERS_OF_TWINS):
             kinds = [True, False]
         for disentangled in kinds:
@@ -320,11 +321,14 @@ def selections_for_yes_or_no(settings: Profile) -> list[Selection]:
     return _with_numbers(CHOICES_FOR_YES_OR_NO, settings.examples.good_response)
 
 
-def _with_numbers(choices, numbers) -> list[Selection]:
+def _with_numbers(choices, numbers):
     selections = []
     for choice in choices:
         fixed = _FIXED_NUMBERS.get(choice)
-        selections += [Selection(choice, n) for n in (numbers if fixed is None else (fixed,))]
+        of_choice = numbers
+        if fixed is not None:
+            of_choice = [fixed]
+        selections += [Selection(choice, n) for n in of_choice]
     return list(dict.fromkeys(selections))
 
 

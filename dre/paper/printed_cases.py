@@ -57,7 +57,7 @@ def read(file: str | Path) -> pd.DataFrame:
         If a case is missing, unknown or there twice, if one has another number of replies than the
         papers print, or if a text is missing; the message names the line.
     """
-    rows_by_case: dict[str, list[dict]] = {}
+    rows_by_case = {}
     for line, record in readers.records(file):
         try:
             case, rows = _rows(record)
@@ -72,9 +72,9 @@ def read(file: str | Path) -> pd.DataFrame:
     return pd.DataFrame([row for case in REPLIES for row in rows_by_case[case]])
 
 
-def _rows(record: Any) -> tuple[str, list[dict]]:
+def _rows(record):
     """Return the name of a case, and a dict for each reply; ValueError if it has a fault."""
-    case: Any = record.get("id") if isinstance(record, dict) else None
+    case = record.get("id") if isinstance(record, dict) else None
     if case not in REPLIES:
         raise ValueError(f"found id {case!r}, expected one of {', '.join(REPLIES)}")
     responses: Any = record.get("responses")
@@ -177,26 +177,30 @@ def table6(
     and ``<column>_printed``. A score is brought to 0 to 5 by its own range, as in notebook 06. The
     paper prints one judge, which it does not name, so all judges stand beside it.
     """
-    rows: list[tuple[Method, str, pd.Series]] = []
+    rows = []
     for metric, in_print in OVERLAP.items():
-        rows.append((Method(metric), in_print, 5 * pd.Series(overlap[metric]).clip(lower=0)))
+        rows.append((Method(metric), in_print, 5 * overlap[metric].clip(lower=0)))
     for recipe, table in small_models.items():
         probability = Method(methods.PROBABILITY, slm=recipe)
-        rows.append((probability, "SLM(prob-only)", 5 * pd.Series(table["s_p"])))
+        rows.append((probability, "SLM(prob-only)", 5 * table["s_p"]))
     for judge in judges:
-        s_d = pd.Series(judge.numbers["s_d"])
-        s_p = pd.Series(judge.numbers["s_p"])
-        by_row = {
-            "non-DRE": judge.alone,
-            "in-DRE": judge.hinted,
-            "ex-DRE": fusion.ex_dre(s_d, s_p, judge.alone) / 2,
-            "DRE": fusion.dre(s_d, s_p, judge.hinted) / 2,
-        }
-        for in_print, column in by_row.items():
+        for in_print, column in _by_row_of_table6(judge).items():
             family = in_print[0].upper() + in_print[1:]
             rows.append((Method(family, judge.name), in_print, column))
     printed = pd.read_csv(root / "data/paper/dre_table6.csv", index_col="metric")
     return _beside_print(rows, replies, "DRE", printed)
+
+
+def _by_row_of_table6(judge):
+    """Return the scores of a judge and of its fusions, on 0 to 5, by their rows in print."""
+    s_d = judge.numbers["s_d"]
+    s_p = judge.numbers["s_p"]
+    return {
+        "non-DRE": judge.alone,
+        "in-DRE": judge.hinted,
+        "ex-DRE": fusion.ex_dre(s_d, s_p, judge.alone) / 2,
+        "DRE": fusion.dre(s_d, s_p, judge.hinted) / 2,
+    }
 
 
 def slide_tables(
@@ -211,10 +215,10 @@ def slide_tables(
     of SLIDE's appendix A.1 where that was asked, and else its plain score. What the parameters are,
     and what comes back, is as with `table6`.
     """
-    rows: list[tuple[Method, str, pd.Series]] = []
+    rows = []
     for recipe, table in small_models.items():
         whole = Method(methods.WHOLE, slm=recipe)
-        rows.append((whole, "SLM", 2.5 * pd.Series(table["score_slm"])))
+        rows.append((whole, "SLM", 2.5 * table["score_slm"]))
     families = {"geval": "G-EVAL", "analyse_rate": "LLM-Chiang"}
     for judge in judges:
         in_brackets = f" ({judge.printed_name})"
@@ -239,7 +243,8 @@ def _beside_print(rows, replies, paper, printed):
     table = []
     for method, in_print, scores in rows:
         ours = dict(zip(COLUMNS[paper], scores.to_numpy()[is_of_paper], strict=True))
-        in_print = in_print if in_print in printed.index else ""
+        if in_print not in printed.index:
+            in_print = ""
         table.append({"method": method, "row_in_print": in_print, **ours})
     table = pd.DataFrame(table).join(printed, on="row_in_print")
     only_printed = printed[~printed.index.isin(table["row_in_print"])].reset_index()

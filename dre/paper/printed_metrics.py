@@ -7,7 +7,7 @@ same architecture with random weights, and on files of the same form.
 """
 
 import ast
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -217,7 +217,7 @@ def _meteor_rows(name):
     return _of_pairs(metrics.meteor, wordnet()), "NLTK with WordNet"
 
 
-def _of_pairs(function: Callable, model: Any) -> Callable[[pd.DataFrame], np.ndarray]:
+def _of_pairs(function, model):
     """Return a function of items that scores those which have a response and a reference."""
 
     def score(items):
@@ -380,7 +380,7 @@ def questions(path: Path | None = None) -> dict[str, list[str]]:
     if path is None:
         path = fetch("UniEval/*/utils.py")
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    texts_by_dimension: dict[str, list[str]] = {}
+    texts_by_dimension = {}
     for of_dialogue in _branches(tree, "task == 'dialogue'"):
         for dimension in DIMENSIONS:
             for first, *_ in _branches(ast.Module(of_dialogue, []), f"dimension == {dimension!r}"):

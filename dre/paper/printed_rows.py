@@ -63,10 +63,13 @@ def table5(scores: RatedScores, panel: Sequence[PanelJudge], root: Path) -> pd.D
         printed_name = printed_name_of.get(method.judge, "")
         row = _measured(scores, method)
         if family:
-            is_printed = printed_name in judges_in_print
-            chosen = [printed_name] if is_printed else judges_in_print
+            chosen = judges_in_print
+            label = f"mean of {len(chosen)} other judges"
+            if printed_name in judges_in_print:
+                chosen = [printed_name]
+                label = printed_name
             row |= _mean_in_print(scores, in_print, family, chosen)
-            row["in_print"] = printed_name if is_printed else f"mean of {len(chosen)} other judges"
+            row["in_print"] = label
             has_row.add((family, printed_name))
         rows.append(row)
     for printed_name, (family, name_in_print) in product(judges_in_print, FAMILIES.items()):
@@ -91,7 +94,7 @@ def _cells(scores):
     ]
 
 
-def _in_papers_order(scores) -> list[str]:
+def _in_papers_order(scores):
     """Return the columns of cells: of each set Pearson, then Spearman."""
     columns = [column for _, _, column in _cells(scores)]
     return [column for pair in zip(columns[1::2], columns[::2]) for column in pair]
@@ -168,7 +171,8 @@ def slide_table2(
     rows = []
     has_row = set()
     for row_in_print in printed.to_dict("records"):
-        metric, judge_in_print = row_in_print["metric"], row_in_print["judge"]
+        metric = row_in_print["metric"]
+        judge_in_print = row_in_print["judge"]
         about = {"method": metric, "judge": "", "in_print": judge_in_print}
         judge = first_of_name.get(judge_in_print)
         if judge is None:
@@ -189,7 +193,9 @@ def slide_table2(
     by_name = {(row["method"], row["judge"]): row for row in of_judges}
     names_in_print = {judge_in_print for _, judge_in_print in by_name}
     for judge in panel:
-        beside = judge.printed_name if judge.printed_name in names_in_print else STRONGEST
+        beside = judge.printed_name
+        if beside not in names_in_print:
+            beside = STRONGEST
         for row_name, method in rows_of_judge[judge.name].items():
             if method not in has_row:
                 row_in_print = by_name.get((row_name, beside), {})
@@ -234,7 +240,7 @@ def _slide_row(scores, method, about, row_in_print, reason):
     return texts | numbers
 
 
-def _tested(scores, name, method, statistic) -> tuple[float, float]:
+def _tested(scores, name, method, statistic):
     """Return a correlation with people, mean over seeds, and its largest p-value."""
     function = {"spearman": spearmanr, "pearson": pearsonr}[statistic]
     human = scores.items[name]["human"]

@@ -2,7 +2,7 @@
 
 import functools
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -193,7 +193,7 @@ def _leaked(contexts, reserved):
     return np.array([float(context.context_id not in clean) for context in contexts])
 
 
-def _give_away(table: pd.DataFrame, scorer: Callable, seed: int = 0) -> np.ndarray:
+def _give_away(table, scorer, seed):
     """Return whether one of `_GIVE_AWAYS` is right about each pair, by cross-validation.
 
     The contexts are dealt into five folds. Each fold is judged with a threshold from the next fold
@@ -208,7 +208,8 @@ def _give_away(table: pd.DataFrame, scorer: Callable, seed: int = 0) -> np.ndarr
     if len(context_ids) < _FOLDS:
         return is_right
     dealt = np.random.default_rng(seed).permutation(len(context_ids)) % _FOLDS
-    fold = pd.Series(table["context_id"]).map(dict(zip(context_ids, dealt)))
+    fold_of = dict(zip(context_ids, dealt))
+    fold = table["context_id"].map(fold_of)
     for test_fold in range(_FOLDS):
         dev_fold = (test_fold + 1) % _FOLDS
         train = table.loc[~fold.isin([test_fold, dev_fold])]
@@ -220,7 +221,7 @@ def _give_away(table: pd.DataFrame, scorer: Callable, seed: int = 0) -> np.ndarr
     return is_right
 
 
-def _self_bleu(table: pd.DataFrame) -> np.ndarray:
+def _self_bleu(table):
     """Return BLEU (0-1) of each response with the others of its kind and context as references.
 
     NaN where a context has a single response.

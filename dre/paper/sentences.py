@@ -57,13 +57,13 @@ def in_words(path: Path, values: Sequence[str | Sequence[str]], form: str) -> st
 
 
 @functools.lru_cache(maxsize=64)  # many sentences are filled from the same tables
-def _rows(content: bytes) -> list[dict[str, str]]:
+def _rows(content):
     """Return the rows of a CSV, whose cells are texts."""
     table = pd.read_csv(io.BytesIO(content), dtype=str, keep_default_na=False)
     return table.to_dict("records")
 
 
-def _row_with(rows, values, path) -> dict[str, str]:
+def _row_with(rows, values, path):
     """Return the one row of a table that has all these values."""
     matches = [row for row in rows if set(values) <= set(row.values())]
     if len(matches) != 1:

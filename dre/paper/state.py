@@ -71,7 +71,7 @@ def _meaning(path: Path) -> bytes:
 
 
 @functools.lru_cache(maxsize=500)
-def _code_without_docstrings(content: bytes) -> bytes:
+def _code_without_docstrings(content):
     """Return the syntax tree of a module as text; the content itself if it is not valid Python."""
     try:
         tree = ast.parse(content)

@@ -82,8 +82,8 @@ class RatedScores:
         self.items = dict(items)
         self.resamples = resamples
         self.scores: dict[str, dict[Method, pd.DataFrame]] = {name: {} for name in items}
-        self._methods: dict[Method, None] = {}  # in the order in which they came
-        self._agreements: dict[tuple, dict[str, np.ndarray]] = {}
+        self._methods = {}  # in the order in which they came
+        self._agreements = {}
 
     @property
     def methods(self) -> list[Method]:
@@ -103,7 +103,10 @@ class RatedScores:
         score : Series, or list of Series, or DataFrame
             One score for each row of the set, or one such column for each training seed.
         """
-        columns = pd.concat(score, axis=1) if isinstance(score, list) else pd.DataFrame(score)
+        if isinstance(score, list):
+            columns = pd.concat(score, axis=1)
+        else:
+            columns = pd.DataFrame(score)
         columns = columns.set_axis(range(columns.shape[1]), axis=1).astype(float)
         self.scores[name][method] = columns.set_axis(self.items[name].index)
         self._methods[method] = None
@@ -184,7 +187,10 @@ class RatedScores:
 
     def mean_gain(self, method: Method, less: Method) -> np.ndarray:
         """Return the mean over sets of what one method has over another: (1 + n, seeds)."""
-        gains = [self.gain(name, method, less, ["overall"])["overall"] for name in self.items]
+        gains = []
+        for name in self.items:
+            gain = self.gain(name, method, less, ["overall"])
+            gains.append(gain["overall"])
         return np.mean(np.broadcast_arrays(*gains), axis=0)
 
     def correlations(self, statistic: str = "spearman") -> pd.DataFrame:
@@ -248,7 +254,7 @@ def plain_scores(
     -------
     By set, then by judge, a Series with the index of the set.
     """
-    by_set: dict[str, dict[str, pd.Series]] = {}
+    by_set = {}
     for name, table in items.items():
         of_others = released.scores(name).head(len(table)).set_index(table.index)
         of_others = of_others.drop(columns=["pair_id", released.CLAUDE], errors="ignore")
@@ -257,7 +263,9 @@ def plain_scores(
             verdicts = judge.scores(table)
             if verdicts is not None:
                 by_judge[judge.name] = verdicts["score"]
-        by_set[name] = by_judge | {str(judge): column for judge, column in of_others.items()}
+        for released_name, column in of_others.items():
+            by_judge[str(released_name)] = column
+        by_set[name] = by_judge
     return by_set
 
 
@@ -337,7 +345,8 @@ def add_interior(
             elif not judge.is_live and judge.name in plain[name]:
                 s_c = numbers["score_slm"]
                 scores.add(name, Method(WHOLE, slm=shown), s_c)
-                scores.add(name, Method("Ex-DRE", judge.name, shown), s_c * plain[name][judge.name])
+                ex_dre = s_c * plain[name][judge.name]
+                scores.add(name, Method("Ex-DRE", judge.name, shown), ex_dre)
     return not_run
 
 
@@ -624,10 +633,16 @@ def class_means(gains: Gains, measure: str = "overall") -> pd.DataFrame:
             if not draws:
                 continue
             pooled = stats.pooled(draws)
-            row = {**of_fusion[keys].iloc[0], "judges": judges, **named("gain", pooled)}
-            row |= {"above": int(pooled["positive"]), "pairs": int(pooled["pairs"])}
-            row["seen"] = stats.smallest_seen(pooled["low"], pooled["high"])
-            rows.append(row | {"undecided": list(of_class["decided"]).count("here")})
+            row = {
+                **of_fusion[keys].iloc[0],
+                "judges": judges,
+                **named("gain", pooled),
+                "above": int(pooled["positive"]),
+                "pairs": int(pooled["pairs"]),
+                "seen": stats.smallest_seen(pooled["low"], pooled["high"]),
+                "undecided": list(of_class["decided"]).count("here"),
+            }
+            rows.append(row)
     return pd.DataFrame(rows, columns=_CLASS_MEANS)
 
 
@@ -646,7 +661,7 @@ def gains_in_words(means: pd.DataFrame, fusion_name: str, less: str = "judge") -
     """
     is_shown = (means["fusion"] == fusion_name) & (means["less"] == less)
     is_pooled = means["judges"].isin([*({ALL, *CLASSES} - {*STRENGTHS})])
-    by_verb: dict[str, list[str]] = {}
+    by_verb = {}
     for row in means.loc[is_shown & ~is_pooled, :].to_dict("records"):
         judges = str(row["judges"])
         verb = by_interval(row, "gain", "helps", "harms", "does not clearly change")
@@ -685,7 +700,7 @@ def tie_controls(
     """
     judges = dict.fromkeys(chain.from_iterable(groups.values()))
     of_controls = RatedScores(scores.items, scores.resamples)
-    gains: dict[tuple[str, str], list[np.ndarray]] = {}
+    gains = {}
     for seed, name in enumerate(scores.items):
         whole = scores.of(name, Method(WHOLE, slm=slm))
         rng = np.random.default_rng(seed)
@@ -709,7 +724,8 @@ def tie_controls(
             of_group = [gain for judge in members for gain in gains.get((judge, control), [])]
             if of_group:
                 pooled = stats.pooled(of_group)
-                row |= {"pairs": len(of_group)} | named(control, pooled | {"sd": np.nan})
+                row |= {"pairs": len(of_group), control: pooled["difference"]}
+                row |= {f"{control}_{end}": pooled[end] for end in ("low", "high")}
         if "pairs" in row:
             rows.append(row)
     return pd.DataFrame(rows)
@@ -794,15 +810,17 @@ def printed_gains(table: pd.DataFrame) -> pd.DataFrame:
         row = {"fusion": fusion_name, "less": less, "gain": gain.stack().mean()}
         row |= {"cells": gain.size, "above": _cells_above(gain), **gain.mean().to_dict()}
         is_closed = gain.index.isin(CLOSED_IN_PRINT)
-        for judges, of_class in {"closed": gain[is_closed], "open": gain[~is_closed]}.items():
+        by_class = {"closed": gain[is_closed], "open": gain[~is_closed]}
+        for judges, of_class in by_class.items():
             row[judges] = of_class.stack().mean()
-            above = f"{_cells_above(of_class)} of {of_class.size}"
-            row[f"{judges}_above"] = above if len(of_class) else ""
+            row[f"{judges}_above"] = ""
+            if len(of_class):
+                row[f"{judges}_above"] = f"{_cells_above(of_class)} of {of_class.size}"
         rows.append(row)
     return pd.DataFrame(rows)
 
 
-def _cells_above(gain) -> int:
+def _cells_above(gain):
     # Print has three decimals: a smaller difference is one of floating point.
     return int((gain > 5e-4).to_numpy().sum())
 
@@ -924,7 +942,7 @@ def rows_of_paper(table: pd.DataFrame, panel: Sequence[PanelJudge], slm: str) ->
     """
     of_judges = [method for judge in panel for method in judge_rows(judge, slm).values()]
     is_in_print = pd.Series(table["row_in_print"]).notna()
-    return is_in_print | pd.Series(table["method"]).isin(of_judges)
+    return is_in_print | table["method"].isin(of_judges)
 
 
 def in_papers_form(
@@ -969,7 +987,7 @@ def judge_rows(judge: PanelJudge, slm: str) -> dict[str, Method]:
     }
 
 
-def _shown_numbers(judge: PanelJudge, slm: str) -> str:
+def _shown_numbers(judge, slm):
     """Return what rows call the numbers that a judge is shown: ``as shown``, or a small model."""
     return slm if judge.is_live else AS_SHOWN
 
@@ -1043,7 +1061,7 @@ def measures_table(
     which is the highest correlation that a perfect score could reach, and one rater against the
     others.
     """
-    rows: list[dict] = []
+    rows = []
     for name in names:
         of_raters = rater_agreement(scores, name)
         by_label = {
@@ -1051,16 +1069,18 @@ def measures_table(
             "one rater, the others": of_raters["rater"],
         }
         for label, method in method_of.items():
-            is_run = scores.has(name, method)
-            draws = scores.agreement(name, method, measures=stats.MEASURES) if is_run else {}
+            draws = {}
+            if scores.has(name, method):
+                draws = scores.agreement(name, method, measures=stats.MEASURES)
             by_label[label] = _intervals(draws)
         for label, row in by_label.items():
             rows.append({"set": ratings.RATED[name], "score": label, **row})
-    table = pd.DataFrame(rows)
-    return table if rows else pd.DataFrame(columns=["set", "score", *stats.MEASURES])
+    if not rows:
+        return pd.DataFrame(columns=["set", "score", *stats.MEASURES])
+    return pd.DataFrame(rows)
 
 
-def _intervals(draws_by_measure) -> dict[str, float]:
+def _intervals(draws_by_measure):
     """Return the numbers of a row, with their intervals, by measure."""
     row = {}
     for measure, draws in draws_by_measure.items():
@@ -1159,12 +1179,11 @@ def ablations(
     in_spearman = _correlations_in_print(table, names, "spearman").set_axis(table["key"])
     mean_of_row = in_spearman.mean(axis=1)
     rows = []
-    row: dict[str, object]
     for family, part in _PART_OF.items():
         for slm in slms:
             whole = Method(WHOLE, slm=slm)
             half = Method(family, slm=slm)
-            row = {"claim": f"Prob & Dis agrees better than {part} alone", "with": slm}
+            row: dict = {"claim": f"Prob & Dis agrees better than {part} alone", "with": slm}
             if slm == slms[0]:
                 row["printed"] = mean_of_row[whole] - mean_of_row[half]
             gain = scores.mean_agreement(whole) - scores.mean_agreement(half)
@@ -1172,7 +1191,8 @@ def ablations(
     by_judge = _by_judge_in_print(table, names).mean(axis=1)
     row = {"claim": "LLM-Chiang agrees better than G-EVAL", "with": "the judge"}
     row["printed"] = (by_judge["LLM-Chiang"] - by_judge["G-EVAL"]).mean()
-    chiang, geval = row_of["LLM-Chiang"], row_of["G-EVAL"]
+    chiang = row_of["LLM-Chiang"]
+    geval = row_of["G-EVAL"]
     if chiang in scores.methods and geval in scores.methods:
         gain = scores.mean_agreement(chiang) - scores.mean_agreement(geval)
         row |= stats.interval(gain, "here")
@@ -1230,10 +1250,11 @@ def target_table(
     for label, method in method_of.items():
         row = {"method": label}
         for name in names:
+            title = ratings.RATED[name]
             if not scores.has(name, method):
+                row |= dict.fromkeys([title, f"{title}, mean of four"], np.nan)
                 continue
             items = scores.items[name]
-            title = ratings.RATED[name]
             of_four = stats.draws(
                 scores.of(name, method),
                 papers_target(items),

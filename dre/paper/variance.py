@@ -40,7 +40,8 @@ def parts(matrices: Sequence[np.ndarray]) -> dict[str, float]:
     half_width = t.ppf(1 - LEVEL / 2, n - 1) * np.sqrt(variance)
 
     row = {}
-    for name, share, half in zip(SHARES, in_data.mean(axis=0).tolist(), half_width.tolist()):
+    means = in_data.mean(axis=0)
+    for name, share, half in zip(SHARES, means.tolist(), half_width.tolist()):
         row[name] = share
         row[f"{name}_low"] = max(share - half, 0)
         row[f"{name}_high"] = min(share + half, 100)

@@ -13,10 +13,8 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from dre.environment import ADDRESS
 from dre.errors import DreError
@@ -236,7 +234,7 @@ def _coloured(text):
     return "\n".join(lines).replace("status printed only", "status printed-only")
 
 
-def _with_website_cells(book: Notebook, markdown: Callable[[str], str]) -> dict:
+def _with_website_cells(book, markdown):
     """Return the content of a notebook with tags that fold cells, and with numbered equations."""
     cells = []
     equations = 0
@@ -259,7 +257,7 @@ def _with_website_cells(book: Notebook, markdown: Callable[[str], str]) -> dict:
                 setup_is_over = "setup(" in text
             elif part := folded_part(cell):
                 tags.append(f"hide-{part}")
-        metadata: dict[str, Any] = {"tags": tags} if tags else {}
+        metadata: dict = {"tags": tags} if tags else {}
         new_cell["metadata"] = metadata
         for output in cell.get("outputs", ()):
             alt = output.get("metadata", {}).get("image/png", {}).get("alt")

@@ -107,8 +107,8 @@ def contexts_to_write_for(profile: Profile, entry: Augmentation) -> list[Context
 
     wanted = {"train": entry.train, "test": entry.test}
     test_share = entry.test / (entry.train + entry.test)
-    split_of_conversation: dict[str, str] = {}
-    chosen: dict[str, list[Context]] = {"train": [], "test": []}
+    split_of_conversation = {}
+    chosen = {"train": [], "test": []}
     for context in pool:
         conversation = conversation_of(context.context_id)
         if conversation not in split_of_conversation:

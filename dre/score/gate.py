@@ -98,7 +98,9 @@ def compare_scores(new: pd.DataFrame | str | Path, old: pd.DataFrame | str | Pat
     is_matched = new_table["system"].isin(new_names)
     matched = new_table[is_matched]
     scored = new_table[is_matched & new_table["score"].notna()]
-    expected = {*zip(old_table["system"], old_table["id"]), *zip(matched["system"], matched["id"])}
+    old_pairs = zip(old_table["system"], old_table["id"])
+    matched_pairs = zip(matched["system"], matched["id"])
+    expected = {*old_pairs, *matched_pairs}
     n_scored = len({*zip(scored["system"], scored["id"])})
     baselines = []
     for measure in systems.BASELINES:

@@ -106,7 +106,8 @@ def _script_of(text: str) -> str:
     if text.isascii():  # nearly every English text, and much faster
         return "Latin" if re.search("[A-Za-z]", text) else ""
     letters = [sign for sign in unicodedata.normalize("NFKC", text) if sign.isalpha()]
-    scripts = [unicodedata.name(letter, "unknown").split()[0].capitalize() for letter in letters]
+    names = [unicodedata.name(letter, "unknown") for letter in letters]
+    scripts = [name.split()[0].capitalize() for name in names]
     if not scripts:
         return ""
     return max(sorted(set(scripts)), key=scripts.count)

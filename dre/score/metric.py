@@ -344,7 +344,10 @@ class DRE:
         scores = pd.concat(tables).reindex(pairs.index)
         if isinstance(self.slm, Ours):
             scores["left_out"] = without_quotes(pairs)[1]
-        scores["what_is_cut"] = ["; ".join(compress(is_cut, row)) for row in zip(*is_cut.values())]
+        notes = []
+        for row in zip(*is_cut.values()):
+            notes.append("; ".join(compress(is_cut, row)))
+        scores["what_is_cut"] = notes
         return scores
 
     def _with_judge_scores(self, table):

@@ -72,7 +72,8 @@ def score_pairs(options: dict, pairs: pd.DataFrame, workers: int | None = None) 
         most_workers = int(resources[kind])
         n_workers = min(workers or most_workers, most_workers)
         pool = ray.util.ActorPool([actor.remote(options) for _ in range(n_workers)])
-        blocks = [pairs.iloc[first : first + BLOCK] for first in range(0, len(pairs), BLOCK)]
+        starts = range(0, len(pairs), BLOCK)
+        blocks = [pairs.iloc[first : first + BLOCK] for first in starts]
         tables = pool.map(lambda worker, block: worker.score_pairs.remote(block), blocks)
         return pd.concat(tables, ignore_index=True)
     finally:

@@ -136,7 +136,8 @@ def _picture(scored, rows) -> tuple[list[Strip], list[tuple[str, float]]]:
             text=text,
         )
         strips.append(strip)
-    decimals = max(0, -math.floor(math.log10(axis_values[1] - axis_values[0])))
+    step = axis_values[1] - axis_values[0]
+    decimals = max(0, -math.floor(math.log10(step)))
     axis = [(number(value, decimals), place(value)) for value in axis_values]
     return strips, axis
 
@@ -180,8 +181,11 @@ def _single_rows(table):
 
 def _cells(rows: Sequence[dict], columns: Iterable[str]) -> list[list[Cell]]:
     """Return the cells of rows, in those columns that say something."""
-    columns = [name for name in columns if any(row.get(name) not in (None, "") for row in rows)]
-    return [[_cell(row, name) for name in columns] for row in rows]
+    told = []
+    for name in columns:
+        if any(row.get(name) not in (None, "") for row in rows):
+            told.append(name)
+    return [[_cell(row, name) for name in told] for row in rows]
 
 
 def _cell(row: dict, name: str) -> Cell:
@@ -204,9 +208,8 @@ def _cards(groups: Iterable[pd.DataFrame], score_names: Sequence[str]) -> list[d
     """Return for each context its turns, and the replies of a table to it with their scores."""
     cards = []
     for rows in groups:
-        replies = [
-            {**row, "scores": [(_HEADERS.get(name, name), row[name]) for name in score_names]}
-            for row in rows.to_dict("records")
-        ]
+        replies = rows.to_dict("records")
+        for reply in replies:
+            reply["scores"] = [(_HEADERS.get(name, name), reply[name]) for name in score_names]
         cards.append({"turns": rows["context"].iloc[0], "replies": replies})
     return cards

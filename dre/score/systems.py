@@ -81,7 +81,9 @@ def summarise(table: pd.DataFrame, seed: int = 0) -> dict:
         if measure in table
     }
     comparisons = by_measure.pop("score")
-    baselines = [{"measure": name, **row} for name, rows in by_measure.items() for row in rows]
+    baselines = []
+    for name, rows in by_measure.items():
+        baselines += [{"measure": name, **row} for row in rows]
 
     scored = table[table["score"].notna()]
     systems_by_context = scored.groupby("context_id")["system"].nunique()
@@ -328,5 +330,10 @@ def rank_systems(systems: Sequence[dict], comparisons: Sequence[dict]) -> list[d
     for row in systems:
         name = row["system"]
         ranks = {"rank": 1 + n_better[name], "rank_last": len(systems) - n_worse[name]}
-        ranked.append({**row, **ranks})
-    return sorted(ranked, key=lambda row: (row["rank"], -row.get("score", -np.inf), row["system"]))
+        ranked.append(row | ranks)
+
+    def by_rank(row):
+        score = row.get("score", -np.inf)
+        return row["rank"], -score, row["system"]
+
+    return sorted(ranked, key=by_rank)

@@ -202,13 +202,10 @@ class Tokens:
 
     def _without_beginning(self, texts):
         """Return for each text that is too long one without its first words, by text."""
-        return self._tokenise(
-            [
-                text
-                for text in dict.fromkeys(texts)
-                if text not in self.known or self.known[text].length > self.limit
-            ]
-        )
+        known = self.known
+        texts = dict.fromkeys(texts)
+        unread = [text for text in texts if text not in known or known[text].length > self.limit]
+        return self._tokenise(unread)
 
     def _tokenise(self, texts):
         """Read distinct texts in batches, and return for each that is too long a shorter one."""
@@ -237,8 +234,9 @@ def _tokens_around(tokenizer):
     """Return the ids of the special tokens that a tokenizer puts before and behind a text."""
     own_ids = tokenizer("a", add_special_tokens=False)["input_ids"]
     ids = tokenizer("a")["input_ids"]
-    start = next(i for i in range(len(ids)) if ids[i : i + len(own_ids)] == own_ids)
-    return ids[:start], ids[start + len(own_ids) :]
+    n_own = len(own_ids)
+    start = next(i for i in range(len(ids)) if ids[i : i + n_own] == own_ids)
+    return ids[:start], ids[start + n_own :]
 
 
 def _cut_before(text, encoded, row, token):

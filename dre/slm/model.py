@@ -300,10 +300,12 @@ class SLM:
 
     def cut_contexts(self, dialogues: Iterable[Sequence[str]]) -> np.ndarray:
         """Return whether each dialogue is longer than the encoder reads, a bool array."""
-        dialogues = list(dialogues)
-        whole = [context_text(turns, self._separator, sys.maxsize) for turns in dialogues]
-        is_cut = [text != kept for text, kept in zip(whole, self.contexts(dialogues))]
-        return np.array(is_cut, dtype=bool)
+        dialogues = [tuple(turns) for turns in dialogues]
+        kept = dict(zip(dialogues, self.contexts(dialogues)))
+        is_cut = {}
+        for turns, text in kept.items():
+            is_cut[turns] = text != context_text(turns, self._separator, sys.maxsize)
+        return np.array([is_cut[turns] for turns in dialogues], dtype=bool)
 
     def save(self, path: str | Path) -> None:
         """Write a folder with what `write` writes and ``slm.json``.

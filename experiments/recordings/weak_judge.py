@@ -460,7 +460,7 @@ def server(args):
             "server": args.server,
             "machine": args.machine
             or (
-                f"a {platform.machine()} processor, other work beside it; in the last run "
+                f"an {platform.machine()} processor, other work beside it; in the last run "
                 f"{args.threads} of its cores"
             ),
         }

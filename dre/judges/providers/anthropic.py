@@ -1,7 +1,5 @@
 """Anthropic's Claude."""
 
-from typing import Any
-
 from dre.judges import provider, wire
 from dre.judges.provider import Provider
 from dre.judges.store import Reply, count
@@ -62,8 +60,8 @@ class Anthropic(Provider):
         return await self.sdk.post("/v1/messages", cast_to=object, body=request)
 
     def join(self, pieces):
-        body: dict[str, Any] = {}
-        blocks: dict[int, dict] = {}
+        body = {}
+        blocks = {}
         for piece in pieces:
             if piece.get("error"):
                 return piece

@@ -5,7 +5,6 @@ import contextlib
 import importlib
 import json
 import warnings
-from typing import Any
 
 from dre.judges import outcomes, provider, threads, wire
 from dre.judges.provider import Provider
@@ -94,9 +93,9 @@ class Gemini(Provider):
         return json.loads(response.sdk_http_response.body)
 
     def join(self, pieces):
-        body: dict[str, Any] = {}
-        parts: list[dict] = []
-        candidate: dict[str, Any] = {}
+        body = {}
+        parts = []
+        candidate = {}
         for piece in pieces:
             if piece.get("error"):
                 return piece

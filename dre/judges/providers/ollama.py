@@ -2,7 +2,6 @@
 
 import inspect
 import re
-from typing import Any
 
 from dre.judges import provider, wire
 from dre.judges.provider import Provider
@@ -85,9 +84,9 @@ class Ollama(Provider):
         return await self.sdk.chat(**request)
 
     def join(self, pieces):
-        message: dict[str, Any] = {}
-        body: dict[str, Any] = {}
-        logprobs: list[dict] = []
+        message = {}
+        body = {}
+        logprobs = []
         for piece in pieces:
             if piece.get("error"):
                 return piece

@@ -91,9 +91,9 @@ class OpenAI(Provider):
         return await self.sdk.post("/chat/completions", cast_to=object, body=request)
 
     def join(self, pieces):
-        message: dict[str, Any] = {}
-        choice: dict[str, Any] = {"message": message}
-        body: dict[str, Any] = {"choices": [choice]}
+        message = {}
+        choice: dict = {"message": message}
+        body: dict = {"choices": [choice]}
         is_ended = False
         for piece in pieces:
             if piece.get("error") or isinstance(piece.get("message"), str):
