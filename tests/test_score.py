@@ -1106,7 +1106,8 @@ def score_and_log(log_path, stderr_path, *words):
         sys.exit(dre("score", *words))
 
 
-def test_a_scoring_that_is_killed_twice_computes_each_pair_once(slm, tmp_path, on_cpu):
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a copy of a process cannot use its GPU")
+def test_a_scoring_that_is_killed_twice_computes_each_pair_once(slm, tmp_path):
     """But for the block that was being computed when it was killed."""
     source = write(records(100), tmp_path / "in.jsonl")
     log = tmp_path / "log"
