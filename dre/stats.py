@@ -387,10 +387,10 @@ def soft_pairwise_accuracy(
     table["human"] = np.asarray(human, float)
     table["scores"] = np.asarray(scores, float)
     by_system = table.pivot_table(index="context", columns="system")
+    columns = {kind: by_system[kind] for kind in ("human", "scores")}
     rng = np.random.default_rng(seed)
     differences = []
     for first, second in combinations(table["system"].unique(), 2):
-        columns = {kind: by_system[kind] for kind in ("human", "scores")}
         gaps = {kind: column[first] - column[second] for kind, column in columns.items()}
         gaps = pd.DataFrame(gaps).dropna().to_numpy()
         signs = rng.choice([-1.0, 1.0], size=(permutations, len(gaps)))
