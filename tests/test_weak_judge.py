@@ -235,3 +235,71 @@ def test_the_recording_names_the_model_and_knows_its_pairs(small):
     recordings.check_hash(folder, pair_id, rated.loc[pair_id].to_dict())
     with pytest.raises(Exception, match="other texts"):
         recordings.check_hash(folder, pair_id, row)
+
+
+# Asked once more
+
+again = experiment("recordings/weak_judge_again")
+
+
+def numbers(sums):
+    """Numbers of pairs by their ids, from the sum that is shown."""
+    return pd.DataFrame({"s_d": 0.5, "s_p": [x - 0.5 for x in sums.values()]}, index=pd.Index(sums))
+
+
+def test_stretched_numbers_are_dealt_out_by_rank_within_a_set():
+    ours = numbers({"a/1": 1.2, "a/2": 0.9, "b/1": 1.0, "a/3": 1.1})
+    paper = numbers({"a/1": 0.6, "a/2": 1.4, "b/1": 0.7, "a/3": 1.0})
+    stretched = again.stretch(ours, paper)
+    assert dict(stretched["shown"]) == {"a/1": "a/2", "a/2": "a/1", "b/1": "b/1", "a/3": "a/3"}
+    assert list(stretched["s_p"]) == pytest.approx([0.9, 0.1, 0.2, 0.5])
+
+
+def test_the_stretched_numbers_that_were_shown_keep_the_order_of_ours():
+    ours = recordings.numbers_shown(weak_judge.JUDGE, "dre_inputs_ours.csv")
+    paper = recordings.numbers_shown(weak_judge.JUDGE, "dre_inputs.csv")
+    shown = pd.read_csv(again.FOLDER / again.STRETCHED.numbers, index_col="pair_id")
+    for name in weak_judge.SETS:
+        sums = [
+            (1 - table["s_d"] + table["s_p"])[table.index.str.startswith(f"{name}/")]
+            for table in (ours, shown, paper)
+        ]
+        assert (np.diff(sums[1][sums[0].sort_values(kind="stable").index]) >= -1e-6).all()
+        np.testing.assert_allclose(np.sort(sums[1]), np.sort(sums[2]), atol=2e-6)
+
+
+def test_what_was_asked_again_is_kept_word_by_word_and_not_asked_twice(tmp_path, monkeypatch):
+    folder = tmp_path / "again"
+    folder.mkdir()
+    for path in again.FOLDER.glob("*.csv"):
+        few = pd.read_csv(path, index_col="pair_id")
+        few.iloc[:4].to_csv(folder / path.name)
+    monkeypatch.setattr(again, "FOLDER", folder)
+    monkeypatch.setattr(again, "cases", lambda cases=again.cases: cases().iloc[:4])
+    model = tmp_path / "model.gguf"
+    model.write_bytes(b"GGUF")
+
+    def run_again(url):
+        command = ["weak_judge_again.py", "--base-url", f"{url}/v1", "--model-file", str(model)]
+        sys.argv = [*command, "--store", str(tmp_path / "s.sqlite")]
+        again.main()
+
+    with Server(lambda request: reply_to(request)._replace(delay=0.05)) as server:
+        process = start_copy(run_again, server.url)
+        while len(server.requests) < 6:
+            time.sleep(0.02)
+        process.kill()
+        process.join()
+        run_again(server.url)
+        assert len(server.requests) in (16, 17)  # one was in flight
+        run_again(server.url)
+        assert len(server.requests) in (16, 17)
+
+    lines = recorded_lines(folder)
+    keys = {(line["prompt"], line["pair_id"]) for line in lines}
+    assert len(keys) == len(lines) == 2 * 16
+    first, *_ = map(json.loads, (folder / "cases.jsonl").open())
+    assert first["messages"] == server.requests[0].body["messages"]
+    assert json.loads(first["reply"])["score"] == 4
+    judge = Recorded(str(folder))
+    assert judge.prompt_names >= {"dre_ours_stretched", "dre_ours_reply", "llm_only"}
