@@ -59,7 +59,7 @@ STRETCHED = Condition(
     says="the numbers of `paper`, dealt out by the ranks of `ours`",
 )
 AGAIN = Condition("dre_ours", numbers="dre_inputs_ours.csv", says="the numbers of `ours`, again")
-PLAIN_CASES = Condition("llm_only")
+PLAIN_CASES = Condition("llm_only", "llm_only")
 CASES = Condition(
     "dre",
     numbers="dre_inputs_cases.csv",
@@ -188,7 +188,10 @@ def append(file_name: str, records: list[dict]) -> None:
 
 def write_manifest(about: dict[str, str]) -> None:
     """Write what was asked so far, of whom, and how it was read."""
-    lines = read_jsonl(FOLDER / "judgements.jsonl")
+    path = FOLDER / "judgements.jsonl"
+    if not path.is_file():
+        return
+    lines = read_jsonl(path)
     asked = [line for line in lines if "seconds" in line]
     n_by_prompt = Counter(f"{line['prompt']}, {line['pair_id'].split('/')[0]}" for line in asked)
     prompts = {}
