@@ -85,7 +85,7 @@ class Case(NamedTuple):
 
 FULL_PASS = Case("full pass", is_killed=True)
 _ALONE = {
-    "notebooks": ["04_correlation", "05_generalisation", "08_when_a_fusion_helps"],
+    "notebooks": ["04_correlation", "07_when_a_fusion_helps"],
     "optional_prompts": [],
     "pcaf": None,
     "metrics": {},
@@ -674,7 +674,7 @@ def check_tables_are_whole(rehearsal: Rehearsal) -> None:
         table = table_of(rehearsal, "table5_main", "in_print")
         for judge in pd.read_csv(papers / "dre_table5.csv")["judge"].unique():
             assert len(table.loc[[judge]]) == 4, judge
-    if settings.notebooks and "06_case_studies" not in settings.notebooks:
+    if settings.notebooks and "05_case_studies" not in settings.notebooks:
         return
     table = table_of(rehearsal, "table6", "metric")
     main_label = settings.main_label

@@ -94,7 +94,7 @@ def test_every_printed_table_is_read_by_a_notebook_or_a_module():
         for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
             if cell["cell_type"] == "code":
                 code += "".join(cell["source"])
-    # Notebook 11 reads some tables by their numbers.
+    # Notebook 10 reads some tables by their numbers.
     for number in re.findall(r"printed_table\((\d+)\)", code):
         code += f" huynh_table{number} "
 

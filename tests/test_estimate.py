@@ -33,10 +33,10 @@ def test_nothing_is_asked_for_an_estimate_and_what_is_stored_is_not_counted(serv
 
 
 def test_the_estimate_of_a_notebook_is_of_what_it_reads_alone(server):
-    settings = with_judge(server, notebooks=("03_classification", "06_case_studies"))
-    table = estimate.calls(settings, "06_case_studies")
+    settings = with_judge(server, notebooks=("03_classification", "05_case_studies"))
+    table = estimate.calls(settings, "05_case_studies")
     assert set(table["prompt"]) == {"classify", "llm_only", "dre"}
-    assert "calls" in estimate.of_notebook(settings, "06_case_studies")
+    assert "calls" in estimate.of_notebook(settings, "05_case_studies")
     assert estimate.of_notebook(settings, "02_slm_training") == ""
 
 
@@ -116,9 +116,9 @@ def test_the_documented_calls_of_colab_are_those_of_a_machine_for_each_notebook(
     pd.testing.assert_frame_equal(full.of_colab_notebooks(), documented)
     of_notebook = documented.set_index("notebook")["calls"]
     in_one_store = full.of_colab()["calls"]
-    assert of_notebook["all four"] == of_notebook.drop("all four").sum() > in_one_store
-    # Notebooks 03, 04 and 05 tell the judge its own accuracy, so each of them asks for labels.
-    assert of_notebook["02_slm_training"] == 0 and (of_notebook.iloc[1:4] >= 704).all()
+    assert of_notebook["all three"] == of_notebook.drop("all three").sum() > in_one_store
+    # Notebooks 03 and 04 tell the judge its own accuracy, so each of them asks for labels.
+    assert of_notebook["02_slm_training"] == 0 and (of_notebook.iloc[1:3] >= 704).all()
 
 
 @needs_data
@@ -129,6 +129,6 @@ def test_the_documented_hours_of_training_are_those_of_today():
 
 
 def test_a_report_names_the_optional_prompts_that_are_not_asked(server):
-    settings = with_judge(server, notebooks=("06_case_studies",), optional_prompts=("geval",))
+    settings = with_judge(server, notebooks=("05_case_studies",), optional_prompts=("geval",))
     text = estimate.report(settings, estimate.calls(settings))
     assert "does not name them: analyse_rate, huynh, slide_a1" in text

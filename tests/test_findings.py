@@ -1,4 +1,4 @@
-"""What notebooks 00, 07 and 08 say in words holds of the numbers in their tables."""
+"""What notebooks 00, 06 and 07 say in words holds of the numbers in their tables."""
 
 import pandas as pd
 import pytest
@@ -25,7 +25,7 @@ def audit():
     return table("audit", "model")
 
 
-# Notebook 08
+# Notebook 07
 
 
 def test_in_print_a_fusion_beats_the_small_model_with_closed_judges_and_not_with_open_ones():
@@ -99,7 +99,7 @@ def test_whether_showing_numbers_helps_cannot_be_told():
     assert (plain["pooled_high"] > 0).all()
 
 
-# Notebook 07
+# Notebook 06
 
 
 def test_the_papers_small_model_hardly_notices_a_wrong_conversation(audit):

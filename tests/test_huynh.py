@@ -51,7 +51,7 @@ def settings_of(server, logprobs: bool | int = True, model=OPT, **changes):
         "rated": ("fed-turn", "dailydialog-gupta"),
         "pairs_per_set": 5,
         "optional_prompts": ("huynh",),
-        "notebooks": ("11_how_a_judge_is_asked",),
+        "notebooks": ("10_how_a_judge_is_asked",),
         "resamples": 5,
         "examples": Examples(qualities=(3,), good_response=(4, 8)),
     }
@@ -60,7 +60,7 @@ def settings_of(server, logprobs: bool | int = True, model=OPT, **changes):
 
 @pytest.fixture(scope="module")
 def opt(tmp_path_factory):
-    """A judge with log-probabilities that has been asked all that notebook 11 reads."""
+    """A judge with log-probabilities that has been asked all that notebook 10 reads."""
     with pytest.MonkeyPatch.context() as environment, Server(likely_replies) as server:
         environment.setenv("DRE_STORE", str(tmp_path_factory.mktemp("opt") / "replies.db"))
         environment.setenv("OPENAI_API_KEY", "a-key")
@@ -113,7 +113,7 @@ def test_without_log_probabilities_goodness_is_one_for_a_yes_and_zero_for_a_no(s
 
 @needs_data
 def test_the_server_is_asked_what_the_estimate_says_and_for_log_probabilities_of_one_token(server):
-    notebooks = ("03_classification", "11_how_a_judge_is_asked")
+    notebooks = ("03_classification", "10_how_a_judge_is_asked")
     settings = settings_of(server, notebooks=notebooks, rated=("fed-turn",), labels_per_kind=3)
     expected = estimate.calls(settings).groupby("prompt")["calls"].sum()
     ask.ask(settings)

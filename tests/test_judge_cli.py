@@ -1043,7 +1043,7 @@ def test_a_passport_sets_recorded_judges_on_all_their_pairs_beside_the_sample(wo
     assert "claude-2026-11" not in judges  # the judge asked has one row
     claude, haiku = passport["agreement"][:2]
 
-    # What notebook 08 measures on all pairs of these three sets.
+    # What notebook 07 measures on all pairs of these three sets.
     assert haiku["all_pairs"] == pytest.approx(0.501, abs=0.001)
     assert haiku["spearman"] == pytest.approx(0.66, abs=0.005)  # of the sample: too high by chance
     assert haiku["all_pairs_low"] < haiku["all_pairs"] < haiku["all_pairs_high"] < 0.57

@@ -121,6 +121,14 @@ def test_the_notebooks_of_profile_colab_offer_it_in_their_first_cell():
     assert tuple(offering) == profile("colab").notebooks
 
 
+@each_notebook
+def test_a_part_to_skip_to_stands_below(book):
+    cells = [source(cell) for cell in code_cells(book.content)]
+    for number, text in enumerate(cells):
+        for part in re.findall(r'book\.skip_to\("([^"]+)"', text):
+            assert any(below.startswith(f"# {part}\n") for below in cells[number + 1 :])
+
+
 def test_table_4_begins_after_one_conversation_and_few_words():
     """In the book, at 1280 px, it begins within 1,500 px."""
     [book] = [book for book in BOOKS if book.name == "04_correlation"]
@@ -296,7 +304,7 @@ def judged(seed):
 
 
 def corpus_of_swaps():
-    """Return what notebook 07 swaps and squares, of the embedded corpus."""
+    """Return what notebook 06 swaps and squares, of the embedded corpus."""
     test = dialogues.pairs(dialogues.load("mini", "test"), "par")
     positives = test[test["kind"] == "p"].reset_index(drop=True)
     cells = measures.grid(test, 60, 0)
@@ -325,25 +333,25 @@ EXERCISES = {  # by the cell of its check, what an exercise needs besides import
     "04 cell-23": needs(
         np=np, OURS="ours", items={}, plain={}, slms={}, main_judge=SimpleNamespace(name="m")
     ),
-    "07 exercise": lambda: corpus_of_swaps() | {"settings": SimpleNamespace(seed=0)},
-    "08 check08": needs(
+    "06 exercise": lambda: corpus_of_swaps() | {"settings": SimpleNamespace(seed=0)},
+    "07 check08": needs(
         COUNTS="few",
         book=SimpleNamespace(needs_public=lambda why: None),
         curves={"few": LESS - 1.5 * LESS**2, "claude-2026-11": -LESS},
     ),
-    "08 exercise-levels": needs(
+    "07 exercise-levels": needs(
         rated=["a"], tables={("a", f"j{k}"): [judged(k)] for k in range(3)}
     ),
-    "09 e73f852a": lambda: {
+    "08 e73f852a": lambda: {
         "pd": pd,
         "load": dialogues.load,
         "own_words": own_words,
         "conversation": conversation,
         "ours": default_model(),
     },
-    "10 cell-23": lambda: {"dialogues": dialogues, "metric": DRE.load()},
-    "11 exercise-check": needs(),
-    "12 exercise": needs(),
+    "09 cell-23": lambda: {"dialogues": dialogues, "metric": DRE.load()},
+    "10 exercise-check": needs(),
+    "11 exercise": needs(),
 }
 
 
@@ -407,7 +415,7 @@ def test_every_exercise_is_tried_here():
 def test_the_check_of_an_exercise_takes_its_answer_and_nothing_before(name):
     exercise = begun(name)
     assert _DONE not in exercise.printed
-    expected = len(exercise.names["curves"]) if name == "08 check08" else 1
+    expected = len(exercise.names["curves"]) if name == "07 check08" else 1
     names_before = dict(exercise.names)
     assert exercise.run(exercise.answer).count(_DONE) == expected
     # Others try the exercise as it was before the answer.
@@ -442,7 +450,7 @@ TRIVIAL = {  # what somebody may try who does not want to think, and slips that 
         for threshold in ("0", "99", "np.nan", "None", "scores", "scores.mean()", "scores.max()")
     ],
     "04 cell-23": [f"check({weight}, 'm')" for weight in ("0", "0.001", "1", "-1", "np.nan", "99")],
-    "07 exercise": [
+    "06 exercise": [
         "check(lambda pairs: np.zeros(len(pairs)))",
         "check(lambda pairs: [0.5] * len(pairs))",
         "check(lambda pairs: np.arange(len(pairs)))",
@@ -452,15 +460,15 @@ TRIVIAL = {  # what somebody may try who does not want to think, and slips that 
         "check(lambda pairs: pairs['response'].str.len())",
         "check(lambda pairs: np.full(len(pairs), np.nan))",
     ],
-    "08 check08": [
+    "07 check08": [
         "\n".join(f"check({judge}, {w})" for judge in ("COUNTS",))
         for w in ("0", "1", "-1", "0.5", "np.nan", "99")
     ],
-    "08 exercise-levels": [
+    "07 exercise-levels": [
         f"check_levels(lambda llm, human, contexts, rows: {level})"
         for level in ("0", "1", "None", "np.nan", "0.3", "what_if.LEVELS", "what_if.LEVELS[2]")
     ],
-    "09 e73f852a": [
+    "08 e73f852a": [
         "check('')",
         "check('.')",
         "check('I see.')",
@@ -471,15 +479,15 @@ TRIVIAL = {  # what somebody may try who does not want to think, and slips that 
         "check('hospital bus stop church walk roadworks drop minute')",
         "check(' '.join(dialogue.turns))",
     ],
-    "10 cell-23": [
+    "09 cell-23": [
         f"compare_with_good_replies(lambda turns: {reply})"
         for reply in ("''", "None", "turns[-1]", "turns[0]", "' '.join(turns)", "'Tell me more.'")
     ],
-    "11 exercise-check": [
+    "10 exercise-check": [
         f"check(lambda p: {formula})"
         for formula in ("14 / 6", "None", "np.nan", "rating(p)", "max(p)", "np.mean(list(p))")
     ],
-    "12 exercise": [
+    "11 exercise": [
         f"check(lambda v, v_bar: {loss})"
         for loss in (
             "0",
@@ -510,12 +518,12 @@ RANDOM = {  # by exercise, an attempt that a generator `rng` makes
     ),
     "02 c30": "check(rng.uniform(0, 2))",
     "03 c34": "guess = rng.uniform(0.6, 1.6)\ncheck(lambda scores, kinds: guess)",
-    "07 exercise": "check(lambda pairs: rng.normal(size=len(pairs)))",
-    "08 exercise-levels": "check_levels(lambda *given: rng.uniform())",
-    "09 e73f852a": "check(' '.join(rng.choice(vocabulary, 8)))",
-    "10 cell-23": "compare_with_good_replies(lambda turns: ' '.join(rng.choice(vocabulary, 8)))",
-    "11 exercise-check": "check(lambda p: rng.choice(list(p)))",
-    "12 exercise": "check(lambda v, v_bar: torch.tensor(rng.normal()))",
+    "06 exercise": "check(lambda pairs: rng.normal(size=len(pairs)))",
+    "07 exercise-levels": "check_levels(lambda *given: rng.uniform())",
+    "08 e73f852a": "check(' '.join(rng.choice(vocabulary, 8)))",
+    "09 cell-23": "compare_with_good_replies(lambda turns: ' '.join(rng.choice(vocabulary, 8)))",
+    "10 exercise-check": "check(lambda p: rng.choice(list(p)))",
+    "11 exercise": "check(lambda v, v_bar: torch.tensor(rng.normal()))",
 }
 
 
@@ -527,7 +535,7 @@ def test_random_answers_do_not_pass(name):
         word for c in dialogues.load("mini", "dev") for turn in c.turns for word in turn.split()
     ]
     exercise.names |= {"rng": np.random.default_rng(7), "vocabulary": words}
-    n_attempts = {"08": 5, "10": 2}.get(name[:2], 10)  # these take long
+    n_attempts = {"07": 5, "09": 2}.get(name[:2], 10)  # these take long
     passed = sum(_DONE in exercise.run(RANDOM[name]) for _ in range(n_attempts))
     assert passed <= (1 if name == "02 c30" else 0)
 

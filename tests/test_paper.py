@@ -10,6 +10,7 @@ import sys
 import time
 from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
 from unittest import mock
 
 import matplotlib.pyplot as plt
@@ -756,6 +757,9 @@ def test_in_a_kernel_the_setup_gives_a_book_and_a_notebook_may_end_itself(root):
         'book.note(f"The gain is *{0.0649:+.2f}*.")',
         "import matplotlib.pyplot as plt\nfig = plt.figure()",
         'book.figure(fig, "f", "A figure")',
+        'book.skip_to("Part two", "no ratings yet")',
+        "1 / 0",
+        "# Part two\nprint('goes on')",
         'book.needs_public("no ratings")',
         "1 / 0",
     )
@@ -765,13 +769,16 @@ def test_in_a_kernel_the_setup_gives_a_book_and_a_notebook_may_end_itself(root):
 
     content = json.loads((root / "build/mini/notebooks/00_start.ipynb").read_text())
     outputs = [cell["outputs"] for cell in headless.code_cells(content)]
-    _, setup, table, note, open_figure, figure, end, after_end = outputs
+    _, setup, table, note, open_figure, figure, skip, skipped, part_two, end, after_end = outputs
     assert "profile mini · Python" in "".join(setup[0]["text"])
     table_file = root / "results/mini/table3.md"
     assert "".join(table[0]["data"]["text/markdown"]) == table_file.read_text()
     assert "".join(note[0]["data"]["text/markdown"]) == "The gain is *+0.06*."
     assert not open_figure, "a figure is only shown by the book"
     assert "image/png" in figure[0]["data"]
+    told = "not run: what comes before Part two (no ratings yet)\n"
+    assert "".join(skip[0]["text"]) == told and not skipped
+    assert "".join(part_two[0]["text"]) == "goes on\n"
     assert "make paper PROFILE=public" in "".join(end[0]["text"])
     assert not after_end
 
@@ -790,6 +797,17 @@ def test_in_a_kernel_the_setup_gives_a_book_and_a_notebook_may_end_itself(root):
     names_written = {os.path.basename(path) for path in record["wrote"]}
     files = {"00_start.ipynb", "00_start.json", "f.pdf", "f.png", "table3.csv", "table3.md"}
     assert names_written == files
+
+
+def test_a_notebook_that_is_begun_anew_leaves_out_nothing(root, monkeypatch):
+    transforms = []
+    shell = SimpleNamespace(input_transformers_cleanup=transforms)
+    monkeypatch.setattr("IPython.get_ipython", lambda: shell)
+    notebook.Book("00_start", profile("mini", root)).skip_to("Part two", "no ratings")
+    (left_out,) = transforms
+    assert left_out(["1 / 0\n", "# Part two\n"]) == left_out([]) == []
+    first_cell = ['profile = "mini"\n']
+    assert left_out(first_cell) == first_cell and transforms == []
 
 
 def test_without_a_clone_one_sentence_says_that_notebooks_need_one(tmp_path, monkeypatch, capsys):

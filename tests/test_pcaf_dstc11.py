@@ -80,6 +80,8 @@ def test_the_estimate_counts_the_trainings_and_their_steps(settings, agreement, 
     )
     other = settings.model_copy(update={"notebooks": ("04_correlation",)})
     assert estimate.pcaf_trainings(other).n_models == 0
+    own = settings.model_copy(update={"notebooks": ("11_one_idea_in_other_words",)})
+    assert estimate.pcaf_trainings(own).n_models == expected.n_models > 0
 
 
 def test_both_tables_have_every_printed_row_on_every_column_and_are_trained_once(

@@ -59,7 +59,7 @@ def settings_of(server, encoder, root, **changes):
         "judges": (live(server),),
         "labels_per_kind": 6,
         "pairs_per_set": 4,
-        "notebooks": ("04_correlation", "05_generalisation", "08_when_a_fusion_helps"),
+        "notebooks": ("04_correlation", "07_when_a_fusion_helps"),
     }
     return Profile.model_validate(values | {"root": root} | changes)
 
@@ -146,14 +146,14 @@ def test_each_rated_set_is_shown_the_numbers_of_the_training_that_names_it(
     }
     (over,) = {
         question.training.key
-        for question in plan.asks(settings, "05_generalisation")
+        for question in plan.asks(settings, "04_correlation")
         if question.prompt == "dre_transfer"
     }
     assert over == "daily"
 
 
 def test_what_was_not_asked_is_an_error_that_says_how_to_ask(server, encoder, project):
-    settings = settings_of(server, encoder, project, rated=(), notebooks=("06_case_studies",))
+    settings = settings_of(server, encoder, project, rated=(), notebooks=("05_case_studies",))
     (judge,) = judgements.panel(settings)
     with pytest.raises(DreError, match=r"has not been asked about these 30 pairs.*book\.ask"):
         judge.scores(plan.cases(settings))
@@ -310,5 +310,5 @@ def test_the_trainings_of_a_profile_are_those_that_its_notebooks_read(server, en
 
     every = {(entry.key, kind) for entry in SETS for kind in (True, False)}
     assert kinds() == every
-    assert kinds("06_case_studies") == {("daily", True)}
+    assert kinds("05_case_studies") == {("daily", True)}
     assert kinds("04_correlation") == {(entry.key, True) for entry in SETS}

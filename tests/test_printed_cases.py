@@ -68,7 +68,7 @@ def asked(server, path, *optional):
         "optional_prompts": optional,
         "samples": 1,
         "labels_per_kind": 3,
-        "notebooks": ("06_case_studies",),
+        "notebooks": ("05_case_studies",),
     }
     settings = profile("mini").model_copy(update=values)
     of_cases = [

@@ -22,13 +22,15 @@ from dre.commands import main as cli
 from dre.datasets import dialogues, ratings
 from dre.environment import ADDRESS, how_to_install
 from dre.paper import bill, contents
-from dre.paper.headless import manifest, notebooks
+from dre.paper.headless import manifest, notebooks, source
 from dre.paper.notebook import AS_MARKDOWN
 from dre.paper.profile import COMMITTED, profile
 from dre.paper.state import SCORES
 
 PUBLIC = profile(COMMITTED)
 BOOKS = notebooks(HERE)
+NAMES = {book.name for book in BOOKS}
+NUMBERS = {name[:2] for name in NAMES}
 PYPROJECT = tomllib.loads((HERE / "pyproject.toml").read_text())
 PROJECT = PYPROJECT["project"]
 
@@ -57,17 +59,97 @@ def committed():
 
 # Documents
 
-DOCUMENTS = []
-for _path in tracked("README.md", "CONTRIBUTING.md", "docs", "notebooks"):
-    if _path.suffix != ".png":
-        DOCUMENTS.append(_path)
-each_document = pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+PAGES = "README.md CHANGELOG.md CONTRIBUTING.md CITATION.cff docs notebooks results data dre"
+TEXTS = tracked(*PAGES.split(), "experiments", "benchmarks", "profiles")
+DOCUMENTS = [path for path in TEXTS if path.suffix in (".md", ".ipynb")]
+each_document = pytest.mark.parametrize(
+    "path", DOCUMENTS, ids=lambda path: path.relative_to(HERE).as_posix()
+)
+
+
+def prose(path):
+    """Return the Markdown of a page, or of a notebook's cells and outputs, without code."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".ipynb":
+        cells = json.loads(text)["cells"]
+        texts = [source(cell) for cell in cells if cell["cell_type"] == "markdown"]
+        outputs = [output for cell in cells for output in cell.get("outputs", ())]
+        texts += ["".join(output.get("data", {}).get("text/markdown", "")) for output in outputs]
+        text = "\n\n".join(texts)
+    return re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def anchors(path):
+    """Return what a link may have after ``#``: headings as GitHub and Jupyter name them."""
+    headings = re.findall(r"^#+ (.+)$", prose(path), re.MULTILINE)
+    joined = [
+        re.sub(r"\[([^\]]*)\]\([^)]*\)|`", r"\1", text).replace(" ", "-") for text in headings
+    ]
+    if path.suffix == ".ipynb":
+        return joined
+    return [re.sub(r"[^\w-]", "", text.lower()) for text in joined]
+
+
+def dead_links(path):
+    """Return the relative links of a page to files and headings that are not there."""
+    dead = []
+    for link in re.findall(r"\]\(((?:[^()\s]|\([^()\s]*\))+)\)", prose(path)):
+        name, _, anchor = link.partition("#")
+        target = path.parent / name if name else path
+        if ":" in name:
+            continue
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            dead.append(link)
+    return dead
 
 
 @each_document
-def test_links_lead_somewhere(path):
-    links = re.findall(r"\]\(([\w./-]+\.(?:md|ipynb|png|csv))[)#]", path.read_text())
-    assert [link for link in links if not (path.parent / link).exists()] == []
+def test_links_lead_to_files_and_headings_that_exist(path):
+    assert dead_links(path) == []
+
+
+def test_a_dead_link_is_found(tmp_path):
+    page, book = tmp_path / "a.md", tmp_path / "b.ipynb"
+    cell = {"cell_type": "markdown", "source": ["# One\n", "\n", "## Is it, or not?"]}
+    book.write_text(json.dumps({"cells": [cell]}))
+    alive = "# A page, of `x`\n[a](#a-page-of-x) [b](b.ipynb#Is-it,-or-not?) [c](https://x.y)\n"
+    page.write_text(alive)
+    assert dead_links(page) == []
+    page.write_text(f"{alive}[d](c.md) [e](#a) ![f](f.png)\n\n[g](b.ipynb#is-it-or-not)\n")
+    assert dead_links(page) == ["c.md", "#a", "f.png", "b.ipynb#is-it-or-not"]
+
+
+#: A notebook's file, known by its number or by its name, and a number in words or in a link.
+_FILE = re.compile(rf"\b\d\d_(?:{'|'.join(book.name[3:] for book in BOOKS)})\b|\b\d\d_\w+\.ipynb\b")
+_NUMBERS = re.compile(r"\b[Nn]otebooks? (\d\d(?:(?:,? and |, | to )\d\d)*)\b")
+_LABEL = re.compile(r"\[(?:[Nn]otebook )?(\d\d)\b[^\]]*\]\([^)]*?(\d\d)_\w+\.ipynb")
+
+
+def unknown_notebooks(text):
+    """Return what a text says of notebooks that do not exist, or calls by the number of others."""
+    files = [name for name in _FILE.findall(text) if name.partition(".")[0] not in NAMES]
+    numbers = re.findall(r"\d\d", " ".join(_NUMBERS.findall(text)))
+    numbers += re.findall(r'"(\d\d)_"', text)  # how code names one by its beginning
+    labels = [label for label, number in _LABEL.findall(text) if label != number]
+    return files + [number for number in numbers if number not in NUMBERS] + labels
+
+
+def test_notebooks_are_called_by_the_numbers_that_they_have():
+    named = 0
+    for path in TEXTS:
+        is_text = path.suffix in (".md", ".ipynb", ".py", ".yaml", ".csv", ".json", ".cff")
+        if not is_text:
+            continue
+        text = path.read_text(encoding="utf-8")
+        if path.name == "CHANGELOG.md":  # earlier versions have the numbers of their time
+            text = text[: text.index("\n## ", text.index("\n## ") + 1)]
+        named += len(_FILE.findall(text)) + len(_NUMBERS.findall(text))
+        assert unknown_notebooks(text) == [], path
+    assert named > 200
+    wrong = "Notebooks 01, 14 and 03, [Notebook 02](x/03_classification.ipynb), 09_classification"
+    assert unknown_notebooks(f'{wrong}, 99_x.ipynb, "12_"') == [
+        *("09_classification", "99_x.ipynb", "14", "12", "02")
+    ]
 
 
 @each_document

@@ -287,10 +287,10 @@ def test_an_effect_that_no_table_has_is_an_error(project, effect, fault):
 
 
 # Pairs of a smaller and a larger number. Each is a number itself, or the name of words in prose
-# (what notebooks 07 and 08 say is tested by their tables, in test_findings.py);
+# (what notebooks 06 and 07 say is tested by their tables, in test_findings.py);
 # after the name, the position of the number in these words, from 0.
 BELOW = [
-    ("05.unseen 0", "05.length 0"),
+    ("04.unseen 0", "04.length 0"),
     ("04.slm 0", "04.own 0"),
     ("04.slm 1", "04.own 1"),
     ("04.slm 2", "04.own 2"),

@@ -256,7 +256,7 @@ def pcaf_trainings(settings: Profile) -> Trainings:
     Nothing if the profile does not train them. The models are not kept, so they take no disk. Steps
     and hours are NaN where ``ideas`` does not say how many dialogues are taken.
     """
-    if settings.pcaf is None or not plan.is_run(settings, "12_"):
+    if settings.pcaf is None or not plan.is_run(settings, "11_"):
         return Trainings(0, 0, 0.0, 0.0)
     from dre.paper import pcaf  # which loads PyTorch
 

@@ -143,7 +143,7 @@ class Book:
         """Show a sentence as Markdown, and keep its numbers for README and docs by their names.
 
         ``book.note(f"The gain is {gain:+.2f}.", gain=f"{gain:+.2f}")`` shows the sentence below the
-        cell. If the cell belongs to notebook 08, ``<!--08.gain--><!--/-->`` in README or docs is
+        cell. If the cell belongs to notebook 07, ``<!--07.gain--><!--/-->`` in README or docs is
         filled with the number. These have the numbers of the committed profile: in other profiles
         the sentence is shown, and nothing is kept.
 
@@ -250,6 +250,26 @@ class Book:
         """End the notebook here, and say why; a run counts it as complete."""
         self.not_run("the rest of this notebook", why)
         raise Ended
+
+    def skip_to(self, part: str, why: str) -> None:
+        """Leave out the cells that follow, up to the one that begins with ``# <part>``; say why.
+
+        The kernel takes them for empty ones, also if it is a reader's own, until the notebook is
+        begun anew by its first cell, which sets the profile.
+        """
+        from IPython import get_ipython
+
+        self.not_run(f"what comes before {part}", why)
+        transforms = get_ipython().input_transformers_cleanup
+        beginnings = (f"# {part}\n", "profile = ")
+
+        def left_out(lines: list[str]) -> list[str]:
+            if not "".join(lines).startswith(beginnings):
+                return []
+            transforms.remove(left_out)
+            return lines
+
+        transforms.append(left_out)
 
     def _register(self, kind: str, name: str, caption: str, files: list[Path], **more: str) -> None:
         """Put files into the manifest, with hashes that hold them to the run that made them."""

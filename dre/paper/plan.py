@@ -55,24 +55,24 @@ _MIDDLE_OF_OTHERS = 3.0  # of 1 to 5
 READERS = {
     "Table 3": "03_classification",
     "Table 4": "04_correlation",
-    "Table 5": "05_generalisation",
-    "Table 6": "06_case_studies",
-    "all rated sets": "08_when_a_fusion_helps",
-    "Huynh et al.": "11_how_a_judge_is_asked",
+    "Table 5": "04_correlation",
+    "Table 6": "05_case_studies",
+    "all rated sets": "07_when_a_fusion_helps",
+    "Huynh et al.": "10_how_a_judge_is_asked",
 }
 #: Of the embedded corpus, the test context whose replies are shown with their labels.
 _CONTEXT_OF_TABLE_3 = 4
 #: The case that is followed step by step.
 _CASE_OF_TABLE_4 = "contradiction-4"
 #: The notebooks that read scores of a small model of the papers, of any other one, and of twins.
-_READERS_OF_OTHERS = ("03_", "04_", "06_")
+_READERS_OF_OTHERS = ("03_", "04_", "05_")
 _READERS_OF = {
-    PAPER: (*(f"0{number}_" for number in range(2, 9)), "12_"),
-    OURS: (*_READERS_OF_OTHERS, "07_", "08_", "12_"),
+    PAPER: (*(f"0{number}_" for number in range(2, 8)), "11_"),
+    OURS: (*_READERS_OF_OTHERS, "06_", "07_", "11_"),
 }
 _READERS_OF_TWINS = ("02_", "03_")
 #: Those that read models of all sets.
-_READERS_OF_ALL_SETS = ("02_", "05_")
+_READERS_OF_ALL_SETS = ("02_", "04_")
 
 
 class Training(NamedTuple):
@@ -151,10 +151,7 @@ def _all_asks(settings):
     table3, table4, table5, table6, all_sets, huynh = READERS.values()
 
     # The labels of Table 3 are the accuracy that DRE's prompt shows.
-    with_accuracy = [table3, table4, table6]
-    if settings.table_5:
-        with_accuracy.append(table5)
-    yield Ask("Table 3", tuple(with_accuracy), "classify", pairs_to_label(settings))
+    yield Ask("Table 3", (table3, table4, table6), "classify", pairs_to_label(settings))
     yield Ask("Table 3", (table3,), "classify", example_replies(), main_judge_only=True)
 
     paper_on_main = training_of(settings, settings.main_set)
@@ -225,7 +222,7 @@ def _keys(settings, name, recipe, disentangled):
     if is_run(settings, readers_of_all):
         return [entry.key for entry in settings.sets]
     keys = [settings.main_set]
-    if disentangled and is_run(settings, ("04_", "08_")):
+    if disentangled and is_run(settings, "07_"):
         keys += [settings.training_set(name).key for name in settings.table_4]
     return list(dict.fromkeys(keys))
 

@@ -174,7 +174,7 @@ def table6(
     Returns
     -------
     A row for each score: ``method`` (a `Method`), ``row_in_print`` and, for each of `COLUMNS`, ours
-    and ``<column>_printed``. A score is brought to 0 to 5 by its own range, as in notebook 06. The
+    and ``<column>_printed``. A score is brought to 0 to 5 by its own range, as in notebook 05. The
     paper prints one judge, which it does not name, so all judges stand beside it.
     """
     rows = []

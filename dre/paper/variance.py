@@ -1,4 +1,4 @@
-"""The parts of a score's variance, with intervals: what notebook 07 draws."""
+"""The parts of a score's variance, with intervals: what notebook 06 draws."""
 
 from collections.abc import Sequence
 

@@ -208,9 +208,9 @@ class _Site:
         docs = [name[5:-3] for name in self.pages if name.startswith("docs/")]
         further_docs = [name for name in sorted(docs) if name not in (*_USE, *_RESULTS)]
         groups = {
-            "The paper": [page for number, page in by_number.items() if number <= 6],
-            "Beyond the paper": [page for number, page in by_number.items() if 7 <= number <= 10],
-            "Appendices": [page for number, page in by_number.items() if number > 10],
+            "The paper": [page for number, page in by_number.items() if number <= 5],
+            "Beyond the paper": [page for number, page in by_number.items() if 6 <= number <= 9],
+            "Appendices": [page for number, page in by_number.items() if number > 9],
             "Results": [f"docs/{name}" for name in _RESULTS if name in docs],
             "Use it": [f"docs/{name}" for name in (*_USE, *further_docs) if name in docs],
             "The project": [name[:-3] for name in _OTHER_PAGES if name in self.pages],

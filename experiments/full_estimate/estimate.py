@@ -124,7 +124,7 @@ def of_colab_notebooks() -> pd.DataFrame:
         rows.append({"notebook": name, "models": n_models, **row})
     table = pd.DataFrame(rows)
     total = table.sum(numeric_only=True).to_dict()
-    table = pd.concat([table, pd.DataFrame([{"notebook": "all four", **total}])])
+    table = pd.concat([table, pd.DataFrame([{"notebook": "all three", **total}])])
     whole_numbers = dict.fromkeys(["models", "calls", "dollars_at_most"], int)
     return table.astype(whole_numbers).round(2).reset_index(drop=True)
 

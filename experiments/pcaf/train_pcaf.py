@@ -1,4 +1,4 @@
-"""Does one idea get the same score in other words and languages? Trainings for notebook 12 on PCAF.
+"""Does one idea get the same score in other words and languages? Trainings for notebook 11 on PCAF.
 
 **Table 7 and Figure 2**, in English, Spanish and Chinese, with the data that are public. The first
 stage learns from DailyDialog-Gupta and DailyDialog-GRADE, distillation from these and

@@ -1,6 +1,6 @@
 """Score the seven replies that DRE (Table 6) and SLIDE (Tables 3 and 4) print.
 
-Writes ``results/printed_cases.csv``, which notebook 06 shows: numbers only, because the texts are
+Writes ``results/printed_cases.csv``, which notebook 05 shows: numbers only, because the texts are
 the papers'. Type them into a JSONL file of your own (`dre.paper.printed_cases` shows its form), and
 run
 

@@ -41,7 +41,7 @@ several trainings, over seeds.
 - ``agreement`` writes Spearman's correlation with people on the seven rated sets (agreement.csv).
   The scores are those that `dre.slm.SLM.score` gives. They are recorded in rated_scores.csv.gz, so
   that the weights are not needed again. Without a folder, the step reads the recorded scores of the
-  model: for ``ours``, the trainings of profile ``public``, those of notebook 09.
+  model: for ``ours``, the trainings of profile ``public``, those of notebook 08.
 - ``length`` writes how the three answers, the score and people's ratings rise with the number of
   words of a reply, on the same sets (length.csv).
 
@@ -460,7 +460,7 @@ def recorded_scores(name: str) -> pd.DataFrame:
 def agreement(name: str, scores: pd.DataFrame) -> pd.DataFrame:
     """Return a model's correlation (Spearman) with people on each rated set, and the sets' mean.
 
-    The statistics are those of notebook 09: sets are fixed, and intervals (95 %) are over contexts
+    The statistics are those of notebook 08: sets are fixed, and intervals (95 %) are over contexts
     and seeds.
 
     Parameters

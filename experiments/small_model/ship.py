@@ -1,6 +1,6 @@
 """Make a training the model that comes with the package, with a card that says what it is for.
 
-Run ``python experiments/small_model/ship.py VERSION FOLDER`` after measure.py and notebook 09 of
+Run ``python experiments/small_model/ship.py VERSION FOLDER`` after measure.py and notebook 08 of
 profile ``public``. FOLDER is a training of recipe ``ours``, such as
 build/public/models/all-ours-seed0-... It makes dre/slm/default in seconds: the weights, what they
 were learned from, and the card. ``VERSION --card`` only writes the card of the present model anew.
