@@ -757,9 +757,9 @@ def test_in_a_kernel_the_setup_gives_a_book_and_a_notebook_may_end_itself(root):
         'book.note(f"The gain is *{0.0649:+.2f}*.")',
         "import matplotlib.pyplot as plt\nfig = plt.figure()",
         'book.figure(fig, "f", "A figure")',
-        'book.skip_to("Part two", "no ratings yet")',
+        'book.skip_to("part two", "no ratings yet")',
         "1 / 0",
-        "# Part two\nprint('goes on')",
+        "# part two\nprint('goes on')",
         'book.needs_public("no ratings")',
         "1 / 0",
     )
@@ -776,7 +776,7 @@ def test_in_a_kernel_the_setup_gives_a_book_and_a_notebook_may_end_itself(root):
     assert "".join(note[0]["data"]["text/markdown"]) == "The gain is *+0.06*."
     assert not open_figure, "a figure is only shown by the book"
     assert "image/png" in figure[0]["data"]
-    told = "not run: what comes before Part two (no ratings yet)\n"
+    told = "not run: what comes before part two (no ratings yet)\n"
     assert "".join(skip[0]["text"]) == told and not skipped
     assert "".join(part_two[0]["text"]) == "goes on\n"
     assert "make paper PROFILE=public" in "".join(end[0]["text"])
