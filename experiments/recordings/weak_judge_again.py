@@ -23,7 +23,7 @@ The accuracies told are 91.05 % and 88.91 %, as in the first asking. Pairs are a
 the first asking, the sets in turn. A reply is read twice: as the expected value of the ratings 0 to
 5, and (``..._reply``) as the number that it says.
 
-It writes ``data/recorded/qwen2.5-coder-1.5b/again/`` after each call. About an hour of two idle
+It writes ``data/recorded/qwen2.5-coder-1.5b/again/`` after each call. One to two hours of two idle
 cores; it may be killed at any time, and the same command goes on:
 
     python experiments/recordings/weak_judge_again.py --llama-server FILE --model-file FILE
