@@ -550,7 +550,7 @@ def test_a_trained_model_gives_its_scores(still):
 
 @needs_data
 def test_public_data_that_are_here_are_not_fetched_again():
-    assert command("data", "fetch")[0] == 0
+    assert command("data", "fetch", "dailydialog++", "usr")[0] == 0
 
 
 # What was released, and what a run of the paper takes
