@@ -269,7 +269,7 @@ def main() -> None:
     Path(args.store).parent.mkdir(parents=True, exist_ok=True)
     args.threads, args.at_once = 2, 1
     args.server = "llama-server of llama.cpp 0c1e57098, without its page"
-    args.machine = "an x86_64 processor, two of its cores"
+    args.machine = "an x86_64 processor, two of its cores, beside other work"
     with weak_judge.server(args) as about:
         try:
             ask(args)
