@@ -299,14 +299,15 @@ def bench_calls(folder, calls, flying, latency, turns):
 def bench_replay(folder, stored, turns):
     """Seconds to score pairs whose replies are all stored, opening the store included."""
     from dre import judges
-    from dre.judges.store import Reply, Store
+    from dre.judges import prompts
+    from dre.judges.providers import Reply
+    from dre.judges.store import Store
 
     rows, path = judge_rows(stored), Path(folder) / "replay.sqlite"
     judge = judges.open("openai:bench", store=path)
-    reply = Reply(
-        '{"score": 3.5}', model="bench", input_tokens=300, output_tokens=8, cost=1e-4, seconds=0.2
-    )
-    judge.store.put([(question, reply) for question in judge.unanswered(rows, PROMPT)])
+    reply = Reply('{"score": 3.5}', model="bench", input_tokens=300, output_tokens=8)
+    for request in judge.requests(rows, prompts.load(PROMPT)):
+        judge.store.put(request, reply, cost=1e-4, seconds=0.2)
     judge.store.close()
 
     def replay():

@@ -24,8 +24,7 @@ import pytest
 from judge_servers import KEYS
 
 from dre.datasets import registry
-from dre.judges import asking
-from dre.judges.providers import PROVIDERS
+from dre.judges.providers import PROVIDERS, base
 
 #: Marks tests of the public data: ``pytest -m needs_data`` runs these alone.
 needs_data = pytest.mark.needs_data
@@ -118,8 +117,8 @@ def on_cpu(monkeypatch):
 
 @pytest.fixture
 def quick(monkeypatch):
-    """No key is set, and a call that fails is repeated at once."""
-    monkeypatch.setattr(asking, "BACKOFF", 0.001)
+    """No key is set, and a call that fails is repeated once."""
+    monkeypatch.setattr(base, "TRIES", 1)
     for provider in PROVIDERS.values():
         for name in provider.key_variables:
             monkeypatch.delenv(name, raising=False)

@@ -22,7 +22,8 @@ KEYS = {name: provider.key_variables[0] for name, provider in PROVIDERS.items()}
 class Answer(NamedTuple):
     """What the server sends.
 
-    ``body`` is a dict, which is sent as JSON, or raw bytes; ``drop`` cuts the line instead.
+    ``body`` is a dict, which is sent as JSON, raw bytes, or a generator of their pieces; ``drop``
+    cuts the line instead.
     """
 
     body: object
@@ -66,6 +67,16 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send(self, answer):
         body = answer.body
+        if hasattr(body, "__next__"):
+            self.send_response(answer.status)
+            self.end_headers()
+            self.close_connection = True
+            for piece in body:
+                try:
+                    self.wfile.write(piece)
+                    self.wfile.flush()
+                except OSError:  # its reader has gone
+                    return
         if not isinstance(body, bytes):
             body = json.dumps(body).encode()
         headers = {

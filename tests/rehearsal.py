@@ -498,12 +498,9 @@ class Rehearsal:
         writer's drafts are checked depends on its replies, so there the estimate is a bound.
         """
         made = Counter()
-        n_unanswered = 0
-        for group in Store(self.store_path).summary():
-            if group.status in ("pending", "unanswered"):
-                n_unanswered += group.n_calls
-            else:
-                made[group.judge, family(group.prompt)] += group.n_calls
+        for row in Store(self.store_path).bill("judge", "prompt").to_dict("records"):
+            made[row["judge"], family(row["prompt"])] += row["replies"]
+            assert row["errors"] == row["lost"] == 0, row
         estimated = Counter()
         for row in expected[expected["table"] != "training set"].to_dict("records"):
             estimated[row["judge"], family(row["prompt"])] += int(row["calls"])
@@ -522,36 +519,30 @@ class Rehearsal:
 
         n_requests = len(self.server.requests)
         n_in_store = sum(made.values())
-        print(f"{n_requests:,} requests, {n_in_store:,} replies, {n_unanswered} unanswered")
-        assert 0 <= n_requests - n_in_store <= n_unanswered <= 2 * IN_FLIGHT
+        n_killed = n_requests - n_in_store
+        print(f"{n_requests:,} requests, {n_in_store:,} replies, {n_killed} in flight at the kill")
+        assert 0 <= n_killed <= 2 * IN_FLIGHT
         by_model = Counter(request.body["model"] for request in self.server.requests)
         for judge in {judge for judge, _ in made}:
             n_replies = sum(n for (of_judge, _), n in made.items() if of_judge == judge)
             n_asked = by_model[judge.partition(":")[2]]
-            assert 0 <= n_asked - n_replies <= n_unanswered, (judge, n_asked, n_replies)
+            assert 0 <= n_asked - n_replies <= n_killed, (judge, n_asked, n_replies)
 
     def check_bill(self, expected: pd.DataFrame) -> None:
         """All that was answered is billed once, and the bill is below its bound."""
-        groups = Store(self.store_path).summary()
-        bill = sum(group.cost_usd or 0.0 for group in groups)
+        bill = Store(self.store_path).bill("judge").set_index("judge")
+        usd = bill["usd"].sum()
         written = pd.read_csv(self.folder / f"results/{NAME}/bill_of_run.csv")
         in_all = written.set_index("judge").loc["all judges"]
-        assert abs(in_all["usd"] - bill) < 1e-5 * bill, (in_all["usd"], bill)
-        assert in_all["calls"] == sum(group.n_calls for group in groups)
+        assert abs(in_all["usd"] - usd) < 1e-5 * usd, (in_all["usd"], usd)
+        assert in_all["replies"] == bill["replies"].sum()
         assert {*expected["table"]} - {"training set"} <= {*written["table"]}
-        n_priced = 0
-        of_unanswered = 0.0
-        for group in groups:
-            if group.status in ("pending", "unanswered"):
-                of_unanswered += group.cost_usd or 0.0
-            elif group.judge.startswith("openai:"):
-                n_priced += group.n_calls
+        n_priced = bill["replies"][bill.index.str.startswith("openai:")].sum()
         of_replies = n_priced * (USAGE[0] * PRICE[0] + USAGE[1] * PRICE[1])
-        print(f"bill ${bill:.4f}, of it ${of_unanswered:.4f} for what the kill left unanswered")
-        assert abs(bill - of_unanswered - of_replies) < 1e-9, (bill, of_unanswered, of_replies)
+        print(f"bill ${usd:.4f}")
+        assert abs(usd - of_replies) < 1e-9, (usd, of_replies)
         for judge, bound in expected.groupby("judge")["usd_at_most"].sum().items():
-            bill_of_judge = sum(group.cost_usd or 0.0 for group in groups if group.judge == judge)
-            assert bill_of_judge <= bound, (judge, bill_of_judge, bound)
+            assert bill["usd"].get(judge, 0.0) <= bound, (judge, bill["usd"], bound)
 
 
 def family(prompt: str) -> str:

@@ -593,7 +593,7 @@ def test_a_wrong_option_costs_nothing_and_is_explained_in_a_sentence(line, messa
         "--separator=",
     ],
 )
-@pytest.mark.parametrize("command", ["audit --method length", "judge status --store :memory:"])
+@pytest.mark.parametrize("command", ["audit --method length"])
 def test_an_option_about_a_file_is_refused_where_no_file_is_named(command, option, capsys):
     assert main([*command.split(), *option.split()]) == 2
     error = capsys.readouterr().err

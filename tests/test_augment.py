@@ -12,13 +12,14 @@ from dre.commands.main import main
 from dre.datasets import dialogues
 from dre.datasets.dialogues import Context
 from dre.errors import DreError
+from dre.judges.store import Store
 from dre.paper import quality
 
 NUMERALS = ("one", "two", "three", "four", "five")
 
 
 @pytest.fixture(autouse=True)
-def key(monkeypatch):
+def key(monkeypatch, quick):
     monkeypatch.setenv("OPENAI_API_KEY", "test-key-0123456789")
 
 
@@ -30,7 +31,7 @@ def make_contexts(n):
 
 
 def open_judge(server, **options):
-    return judges.open("openai:m", store=":memory:", base_url=server.url, attempts=1, **options)
+    return judges.open("openai:m", **{"store": ":memory:", "base_url": server.url, **options})
 
 
 class Model:
@@ -98,8 +99,8 @@ class TestGenerate:
         assert model.counts == (3, 0, 30)
         for i, context in enumerate(result.contexts):
             assert context.positives == tuple(f"positive {numeral}, {i}" for numeral in NUMERALS)
-        columns = ["status", "rounds", "calls"]
-        assert result.report[columns].to_numpy().tolist() == [["accepted", 1, 11]] * 3
+        columns = ["status", "rounds", "responses_accepted"]
+        assert result.report[columns].to_numpy().tolist() == [["accepted", 1, 10]] * 3
 
     def test_costs_what_its_replies_cost(self):
         tokens_in, tokens_out = 50, 10
@@ -108,7 +109,6 @@ class TestGenerate:
 
         dollars_per_call = (tokens_in * 1 + tokens_out * 2) / 1e6
         assert result.spent == pytest.approx(33 * dollars_per_call)
-        assert result.report["cost"].sum() == pytest.approx(result.spent)
 
     def test_asks_nothing_that_is_in_the_store(self):
         with servers.Server(model := Model()) as server:
@@ -143,7 +143,7 @@ class TestGenerate:
 
         (row,) = result.report.itertuples()
         assert model.counts == (2, 0, 20)
-        assert (row.status, row.rounds, row.calls) == ("rejected", 2, 22)
+        assert (row.status, row.rounds) == ("rejected", 2)
         assert row.responses_accepted == 9
         assert row.reason == "Adversarial response 2 was labelled Positive, expected Negative."
         assert not result.contexts
@@ -157,18 +157,17 @@ class TestGenerate:
             counts_after_two = model.counts
             after_four = augment.generate(make_contexts(1), judge, max_rounds=4).report.iloc[0]
 
-        assert (after_two["status"], after_two["rounds"]) == ("truncated", 2)
+        assert (after_two["status"], after_two["rounds"]) == ("rejected", 2)
         assert counts_after_two == (2, 0, 0)
-        assert "Round 1, generate: refused (" in after_two["reason"]
-        assert "Round 2, generate: truncated (" in after_two["reason"]
+        assert "generate: truncated (" in after_two["reason"]
         assert (after_four["status"], after_four["rounds"]) == ("accepted", 4)
         # One label was asked for again.
         assert model.counts == (3, 0, 11)
 
     def test_asks_again_for_calls_that_failed_and_for_nothing_else(self):
         failures = {
-            "generate": [servers.error("openai", 500)],
-            "positive three, 1": [servers.error("openai", 500)],
+            "generate": [servers.error("openai", 400)],
+            "positive three, 1": [servers.error("openai", 400)],
         }
         with servers.Server(model := Model(replies=failures)) as server:
             judge = open_judge(server, concurrency=1)
@@ -188,7 +187,8 @@ class TestGenerate:
             whole_cost = augment.generate(make_contexts(3), open_judge(server, **options)).spent
             model.requests.clear()
             ceiling = share * whole_cost
-            judge = open_judge(server, max_usd=ceiling, **options)
+            store = Store(":memory:")
+            judge = open_judge(server, store=store, max_usd=ceiling, **options)
 
             result = augment.generate(make_contexts(3), judge)
 
@@ -197,8 +197,8 @@ class TestGenerate:
             assert result.stopped == "budget"
             assert set(result.report["status"]) <= {"accepted", "missing"}
             assert sum(model.counts) < 33
-            judge.max_usd = None
-            assert len(augment.generate(make_contexts(3), judge).contexts) == 3
+            rich = open_judge(server, store=store, **options)
+            assert len(augment.generate(make_contexts(3), rich).contexts) == 3
             assert sum(model.counts) == 33
 
     def test_lets_another_model_check(self):
@@ -223,21 +223,22 @@ class TestGenerate:
         assert writer.counts == checker.counts == (0, 0, 0)
 
 
-def test_a_revised_response_goes_to_its_place_and_to_another_only_where_that_has_none():
-    """The first and the third are rejected. There are new texts for the third and the fifth."""
+def test_a_revision_takes_the_place_of_what_was_rejected_and_of_nothing_else():
+    """The first and the third are rejected. New texts come for the third and the fifth."""
     draft = {"positive": ["p1", "p2", "p3", "p4", "p5"], "adversarial": ["a", "b", "c", "d", "e"]}
     item = algorithm.Item(make_contexts(1)[0])
-    item.start(draft)
+    item.take(draft)
     for slot in item.draft:
         item.labels[slot] = algorithm.EXPECTED[slot.kind]
     for number in (0, 2):
         item.labels[algorithm.Slot("adversarial", number)] = "Positive"
 
-    item.revise(draft | {"adversarial": ["a", "b", "new c", "d", "new e"]})
+    item.take(draft | {"adversarial": ["b", "b", "new c", "d", "new e"]})
 
-    assert item.responses["adversarials"] == ("new e", "b", "new c", "d", "e")
+    assert item.responses["adversarials"] == ("a", "b", "new c", "d", "e")  # no text twice
     assert item.responses["positives"] == tuple(draft["positive"])
-    assert [slot.number for slot in item.unchecked] == [0, 2]
+    assert [slot.number for slot in item.unchecked] == [2]
+    assert [slot.number for slot in item.rejected] == [0]
 
 
 @pytest.fixture
@@ -302,17 +303,19 @@ class TestCommand:
             options = f"--judge openai:m --base-url {server.url} --store s.sqlite"
 
             def run(words):
-                return main([*f"augment generate {words} {options}".split()])
+                return main([*f"augment {words} {options}".split()])
 
             run.url = server.url
             yield run
 
     def test_says_what_became_of_the_contexts(self, command, capsys):
-        status = command("own.jsonl -o a.jsonl --rejected r.jsonl --rounds 1")
-
-        assert status == 1
-        assert "5 accepted, 1 rejected" in capsys.readouterr().out
-        assert [context.id for context in dialogues.read_contexts("r.jsonl")] == ["c1"]
+        assert command("own.jsonl -o a.jsonl --rounds 1") == 1
+        printed = capsys.readouterr().out
+        assert "5 of 6 contexts written to a.jsonl" in printed
+        assert "5 accepted, 1 rejected" in printed
+        assert "c1: rejected after round 1. Adversarial response 2 was labelled Pos" in printed
+        assert command("own.jsonl -o b.jsonl --limit 1") == 0
+        assert [context.id for context in dialogues.read_contexts("b.jsonl")] == ["c0"]
 
     def test_accepts_all_after_a_revision(self, command, capsys):
         assert command("own.jsonl -o a.jsonl") == 0
@@ -323,15 +326,10 @@ class TestCommand:
 
     def test_writes_over_the_output_of_another_run_only_if_forced(self, command, capsys):
         command("own.jsonl -o a.jsonl --rounds 1")
-        checker = f"--checker openai:m --checker-base-url {command.url}"
-
-        assert command(f"own.jsonl -o a.jsonl {checker}") == 2
+        assert command("own.jsonl -o a.jsonl") == 2
         message = "a.jsonl is of another run (rounds 1 refine, now 3 refine)"
         assert message in capsys.readouterr().err
-        assert command(f"own.jsonl -o a.jsonl {checker} --force") == 0
-
-    def test_a_price_of_the_checker_alone_leaves_it_on_the_server_of_the_writer(self, command):
-        assert command("own.jsonl -o a.jsonl --price 1,2 --checker-price 2,4") == 0
+        assert command("own.jsonl -o a.jsonl --force") == 0
 
     def test_a_checker_of_another_name_does_not_take_the_address_of_the_writer(
         self, command, capsys

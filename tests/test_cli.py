@@ -300,9 +300,3 @@ def test_alone_it_shows_its_commands(capsys):
     with pytest.raises(SystemExit) as end:
         cli.main([])
     assert end.value.code == 0 and "compare" in capsys.readouterr().out
-
-
-def test_the_store_that_a_command_names_is_absolute(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    assert cli.main(["judge", "status", "--store", "s.sqlite"]) == 0
-    assert f"store: {tmp_path / 's.sqlite'}" in capsys.readouterr().out

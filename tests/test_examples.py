@@ -171,7 +171,7 @@ def test_the_rating_of_an_example_is_in_the_form_that_the_prompt_asks_for():
 )
 def test_a_rating_of_another_form_is_refused(name, rating, expected):
     row = ROW | {"examples": [FIRST_EXAMPLE | {"rating": rating}]}
-    fault = f"pair own/1, example 1: its rating is {rating!r}, expected {expected}"
+    fault = f"pair own/1: example 1: its rating is {rating!r}, expected {expected}"
     with pytest.raises(DreError, match=fault):
         prompts.load(name).render(row)
 

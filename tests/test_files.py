@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from dre import files
-from dre.commands import calibrate, judge_passport
+from dre.commands import calibrate
 from dre.commands.main import main
 from dre.datasets import dialogues, readers
 from dre.datasets.chats import Form
@@ -147,15 +147,6 @@ def rated(tmp_path, human, contexts):
         for i in range(12)
     ]
     return jsonl(tmp_path / "rated.jsonl", rows)
-
-
-def test_constant_ratings_and_one_context_are_refused_in_the_passport(tmp_path):
-    with pytest.raises(DreError, match="rated.jsonl: `human` is 4 in all 12 pairs"):
-        judge_passport._read_rated(rated(tmp_path, (4, 4), ("Is it late?", "Is it far?")))
-    with pytest.raises(DreError, match="rated.jsonl: all 12 rated pairs have the same context"):
-        judge_passport._read_rated(rated(tmp_path, (4, 2), ("Is it late?",)))
-    pairs = judge_passport._read_rated(rated(tmp_path, (4, 2), ("Is it late?", "Is it far?")))
-    assert pairs["human"].tolist() == [4, 2] * 6
 
 
 @pytest.mark.parametrize(

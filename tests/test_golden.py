@@ -3,8 +3,8 @@
 ``python tests/test_golden.py`` writes them anew. Whoever changes something here on purpose does so
 in the same commit, with a line in tests/golden/CHANGES.md that says why.
 
-A score may differ by 1e-6: rounding depends on the processor, on the number of threads and on which
-texts are in a batch (4e-7 at most where this was tried, on x86 with and without AVX). The usual run
+A score may differ by 1e-5: rounding depends on the processor, on the number of threads and on which
+texts are in a batch (1.3e-6 at most on the three processors where this was tried). The usual run
 scores the test split of the embedded corpus; ``DRE_GOLDEN=whole`` scores all 1,200 replies.
 """
 
@@ -33,7 +33,7 @@ from dre.datasets import ratings
 from dre.judges import open as open_judge
 from dre.judges import prompts, released
 
-AUGMENT = ("augment", "generate")
+AUGMENT = ("augment",)
 TRAIN = ("slm", "train")
 
 FOLDER = Path(__file__).with_name("golden")
@@ -68,7 +68,7 @@ def check_json(name, content):
     check_text(name, json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
 
 
-def check_table(name, rows, tolerance=1e-6):
+def check_table(name, rows, tolerance=1e-5):
     """Compare rows with those that are kept: numbers up to a tolerance, all else exactly."""
     path = FOLDER / name
     text = pd.DataFrame(rows).to_csv(index=False, float_format="%.9g", lineterminator="\n")
@@ -539,13 +539,13 @@ def test_responses_are_written_and_checked_as_before():
 
 @pytest.mark.usefixtures("on_cpu")
 def test_a_trained_model_gives_its_scores(still):
-    """To 1e-4, since rounding adds up in a training."""
+    """To 3e-3, since rounding adds up in a training (1e-3 between two processors)."""
     words = ("--train", "mini:dev", "--dev", "mini:dev", "--recipe", "paper", "--epochs", 1)
     status, _ = command(*TRAIN, *words, "--encoder", still, "--out", "model")
     assert status == 0
     rows = summary_of(RESPONSES, "--slm", "model")["scores"]
     table = pd.DataFrame(rows)[["id", "system", "score"]]
-    check_table("trained_model.csv", table, tolerance=1e-4)
+    check_table("trained_model.csv", table, tolerance=3e-3)
 
 
 @needs_data

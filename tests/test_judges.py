@@ -1,707 +1,753 @@
-"""The judge: what is asked and repeated, ceilings, interrupts, rate limits, and the table."""
+"""Live judges: what is asked and stored, what ends a run, what it costs, where a key goes."""
 
-import asyncio
-import contextlib
-import itertools
+import gzip
+import importlib.util
+import json
 import os
-import random
 import re
+import resource
 import signal
+import sqlite3
 import subprocess
 import sys
-import threading
 import time
-from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 
+import conftest
 import judge_servers as servers
-import numpy as np
-import pandas as pd
 import pytest
-from conftest import heed_interrupts, start_copy
-from judge_servers import Server, pairs
+from judge_servers import Answer, Server, pairs
 
 import dre.judges
-from dre.errors import DreError
-from dre.judges import asking
-from dre.judges.judge import frame
-from dre.judges.parse import Verdict
+from dre.commands.main import main
+from dre.errors import DreError, TryLater
+from dre.judges import providers
+from dre.judges.ask import side_by_side
+from dre.judges.providers import PROVIDERS
 from dre.judges.store import Store
 
-pytestmark = pytest.mark.usefixtures("quick")
-
-# A run in a process of its own: address of the server, store, number of pairs, calls in flight.
-RUN = """
-import sys
-sys.path.insert(0, {tests!r})
-import dre.judges
-from judge_servers import pairs
-url, store, n, concurrency = sys.argv[1:]
-judge = dre.judges.open(
-    "openai:test-model", store=store, base_url=url, concurrency=int(concurrency), price="5,30"
-)
-try:
-    judge.score(pairs(int(n)))
-finally:
-    print(judge.last.calls, judge.last.spent, flush=True)
-"""
+GOOD = '{"score": 4}'
+KEY = "sk-secret-0123456789-abcdefgh"
 
 
-def judge(url, store=":memory:", **options):
-    return dre.judges.open("openai:test-model", store=store, base_url=url, **options)
+@pytest.fixture(autouse=True)
+def _quick(quick):
+    pass
 
 
-def start_run(url, path, n=100, concurrency=8):
-    """Start a run in a process of its own, which an interrupt reaches."""
-    program = RUN.format(tests=os.path.dirname(__file__))
-    return subprocess.Popen(
-        [sys.executable, "-c", program, url, str(path), str(n), str(concurrency)],
-        preexec_fn=heed_interrupts,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+def judge(server, provider="openai", **options):
+    options = {"store": ":memory:", "base_url": server.url, "price": "1,10", **options}
+    return dre.judges.open(f"{provider}:m", **options)
 
 
-def wait_until(condition, seconds=60):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.005)
+def always(answer):
+    return Server(lambda request: answer)
 
 
-def counts_by_status(path):
-    """Return how many calls of each status a store holds."""
-    counts = Counter()
-    # An open SQLite file must not be carried into a forked process.
-    with contextlib.closing(Store(path)) as store:
-        for group in store.summary():
-            counts[group.status] += group.n_calls
-    return counts
+def error_of(answer, n=30, provider="openai", **options):
+    """The error that ends a run where each call gets this answer, and how many were made."""
+    with always(answer) as server, pytest.raises(DreError) as raised:
+        judge(server, provider, **{"concurrency": 1, **options}).score(pairs(n))
+    return raised.value, len(server.requests)
 
 
-def n_replies(path):
-    """Return how many calls of a store have a reply."""
-    counts = counts_by_status(path)
-    return counts.total() - counts["pending"] - counts["unanswered"]
+# What is asked and stored
 
 
-# What is asked
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_second_run_asks_only_for_what_is_missing(provider):
+    with always(servers.REPLIES[provider](GOOD)) as server:
+        live = judge(server, provider)
+        assert live.score(pairs(3))["score_llm"].tolist() == [4, 4, 4]
+        assert live.last.spent == pytest.approx(3 * (50 + 10 * 10) / 1e6)
+        assert (live.score(pairs(5))["status"] == "ok").all()
+        assert len(server.requests) == 5
+        assert live.last.calls == 2
+        body = json.dumps(server.requests[0].body)
+    assert "ferns by the door" in body
+    assert "additionalProperties" in body  # the schema goes with it
 
 
-def test_a_second_run_asks_nothing_and_new_pairs_only_are_asked():
-    with Server(servers.graded) as server:
-        live_judge = judge(server.url)
-        first = live_judge.score(pairs(4))
-        second = live_judge.score(pd.DataFrame(pairs(6)))
+def test_each_pair_gets_its_own_reply_also_where_many_are_in_flight():
+    with Server(servers.graded, delay=0.01) as server:
+        together = judge(server, concurrency=16).score(pairs(40))
+        one_by_one = judge(server, concurrency=1).score(pairs(40))
+    assert together.equals(one_by_one)
+    assert together["score_llm"].nunique() > 5
+
+
+def test_another_prompt_parameter_or_repeat_is_another_reply_and_a_longer_limit_is_not():
+    store = Store(":memory:")
+    with always(servers.openai(GOOD)) as server:
+        judge(server, store=store).score(pairs(1))
+        judge(server, store=store, max_tokens=99).score(pairs(1))
+        assert len(server.requests) == 1
+        judge(server, store=store, temperature=0.5).score(pairs(1))
+        judge(server, store=store, plain=True).score(pairs(1))
+        judge(server, store=store).score(pairs(1), first=1)
+        judge(server, store=store).score(pairs(1), "quality_overall")
+        assert len(server.requests) == 5
+        table = judge(server, store=store, repeats=3).score(pairs(1))
         assert len(server.requests) == 6
-        assert live_judge.last.calls == 2
-        pd.testing.assert_frame_equal(first, second.head(4))
-        unasked = live_judge.score(pairs(7), ask=False)
-        assert list(unasked["status"]) == ["ok"] * 6 + ["missing"]
+    assert table["n_samples"].tolist() == [3]
 
 
-def test_two_pairs_with_the_same_texts_share_a_reply_which_is_paid_for_once():
-    twin = pairs(1)[0] | {"pair_id": "twin"}
-    with Server(servers.graded) as server:
-        live_judge = judge(server.url, price="1,1")
-        table = live_judge.score([*pairs(1), twin])
-    assert len(server.requests) == 1
-    assert table["score_llm"].nunique() == 1
-    assert table["cost"].tolist() == [pytest.approx(60e-6), 0.0]
-    assert live_judge.last.spent == pytest.approx(60e-6)
+def test_pairs_with_the_same_messages_share_a_reply_that_is_paid_once():
+    same = [{**pairs(1)[0], "pair_id": name} for name in "ab"]
+    with always(servers.openai(GOOD)) as server:
+        table = judge(server).score(same)
+        assert len(server.requests) == 1
+    assert table["cost"].tolist() == [pytest.approx(150 / 1e6), 0]
 
 
-def test_what_is_no_score_is_kept_and_asked_again_on_demand():
-    answers = iter(['{"score": 9}', "no", '{"score": 2}'])
-    with Server(lambda request: servers.openai(next(answers))) as server:
-        live_judge = judge(server.url)
-        for retry in ([], [], ["refused"], ["malformed"]):
-            assert list(live_judge.score(pairs(1), retry=retry)["status"]) == ["malformed"]
-        assert len(server.requests) == 2
-        assert live_judge.score(pairs(1), retry=["malformed"])["score_llm"][0] == 2
+def test_parameters_reach_the_server_as_they_are_and_wrong_ones_are_refused_before_a_call():
+    with always(servers.openai(GOOD)) as server:
+        judge(server, top_k=3, chat_template_kwargs={"a": False}).score(pairs(1))
+        body = server.requests[0].body
+        assert (body["top_k"], body["chat_template_kwargs"]) == (3, {"a": False})
+        assert body["max_tokens"] == 2048
+    for options in ({"n": 2}, {"repeats": 0}, {"timeout": -1}, {"max_usd": -1}, {"concurrency": 0}):
+        with pytest.raises(DreError, match=next(iter(options))):
+            judge(server, **options)
+    with pytest.raises(DreError, match="service_tier"):  # it makes tokens dearer
+        judge(server, max_usd=1, service_tier="priority")
+    with pytest.raises(DreError, match="expected one of openai:<model>"):
+        dre.judges.open("gpt-5")
 
 
-def test_repeats_are_averaged_and_first_asks_for_another_reply():
-    answers = iter(['{"score": 1}', "what?", '{"score": 4}', '{"score": 5}'])
-    with Server(lambda request: servers.openai(next(answers))) as server:
-        row = judge(server.url, repeats=3, concurrency=1, price="1,1").score(pairs(1)).iloc[0]
-        assert row["score_llm"] == 2.5
-        assert (row["n_samples"], row["n_ok"], row["status"]) == (3, 2, "ok")
-        assert row["cost"] == pytest.approx(3 * 60e-6)
-        assert judge(server.url).score(pairs(1), first=3)["score_llm"][0] == 5
+def test_a_parameter_that_an_sdk_does_not_take_ends_the_run_before_a_call():
+    with always(servers.gemini(GOOD)) as server:
+        with pytest.raises(DreError, match="no_such") as raised:
+            judge(server, "gemini", no_such=1).score(pairs(20))
+        assert not server.requests
+    assert type(raised.value) is DreError
+
+
+OUTCOMES = [
+    ("openai", servers.openai(None, refusal="I cannot rate people."), "refused"),
+    ("openai", servers.openai("", "content_filter"), "refused"),
+    ("openai", servers.openai('{"sc', "length"), "truncated"),
+    ("openai", servers.openai(""), "empty"),
+    ("openai", servers.openai("<think>Four?"), "empty"),
+    ("openai", servers.openai("About 4?"), "malformed"),
+    ("openai", servers.openai('{"score": 4, "score": 1}'), "malformed"),
+    ("openai", servers.openai("[" * 200_000), "malformed"),
+    ("anthropic", servers.anthropic("", "refusal"), "refused"),
+    ("anthropic", servers.anthropic('{"sc', "max_tokens"), "truncated"),
+    ("gemini", servers.gemini("", "SAFETY"), "refused"),
+    ("gemini", Answer({"promptFeedback": {"blockReason": "OTHER"}}), "refused"),
+    ("gemini", servers.gemini('{"sc', "MAX_TOKENS"), "truncated"),
+    ("ollama", servers.ollama('{"sc', "length"), "truncated"),
+]
+
+
+@pytest.mark.parametrize("provider, answer, status", OUTCOMES)
+def test_what_is_no_score_is_a_status_and_is_asked_again_on_demand_alone(provider, answer, status):
+    with always(answer) as server:
+        live = judge(server, provider)
+        live.score(pairs(1))
+        table = live.score(pairs(1))
+        assert (table["status"][0], len(server.requests)) == (status, 1)
+        assert table["score_llm"].isna().all()
+        server.script = lambda request: servers.REPLIES[provider](GOOD)
+        assert live.score(pairs(1), retry=[status])["score_llm"].tolist() == [4]
+        assert live.store.bill("judge")["replies"].tolist() == [2]  # both were paid
+        assert live.store.spent() > live.last.spent
+    with pytest.raises(DreError, match="expected a list of malformed, refused, truncated, empty"):
+        live.score(pairs(1), retry=["ok"])
+
+
+def test_a_truncated_reply_is_asked_again_under_a_larger_limit_alone():
+    with always(servers.openai('{"sc', "length")) as server:
+        store = Store(":memory:")
+        for max_tokens in (100, 100, 50, 200, 200):
+            table = judge(server, store=store, max_tokens=max_tokens).score(pairs(1))
+        assert [request.body["max_tokens"] for request in server.requests] == [100, 200]
+        assert "give a larger --max-tokens" in table["reason"][0]
+        server.script = lambda request: servers.openai('{"score": ' + " " * 800, "length")
+        table = judge(server, store=store, max_tokens=300).score(pairs(1))
+    assert "--plain" in table["reason"][0]
+    assert "--max-tokens" not in table["reason"][0]
+
+
+def test_log_probabilities_make_a_score():
+    answer = servers.with_logprobs(servers.openai("2"), {"2": 0.6, "1": 0.3, "0": 0.1})
+    with always(answer) as server:
+        table = judge(server, logprobs=True).score(pairs(1), "quality_overall")
+        assert server.requests[0].body["top_logprobs"] == 20
+    assert table["score_llm"][0] == pytest.approx(0.6 * 2 + 0.3)
+    with pytest.raises(DreError, match="anthropic gives no log-probabilities"):
+        dre.judges.open("anthropic:m", logprobs=True)
+
+
+def test_tokens_are_billed_as_providers_count_them():
+    usage = {"prompt_tokens": 1000, "completion_tokens": 5, "total_tokens": 1100}
+    usage["prompt_tokens_details"] = {"cached_tokens": 400}
+    openai = servers.openai(GOOD)
+    openai.body["usage"] = usage
+    anthropic = servers.anthropic(GOOD)
+    anthropic.body["usage"] |= {"cache_read_input_tokens": 8, "cache_creation_input_tokens": 10}
+    without = servers.openai(GOOD, tokens=None)
+    odd = servers.openai(GOOD, tokens=(-3, 10))
+    for provider, answer, tokens in (
+        ("openai", openai, (1000, 100)),  # thinking that stands in the total only
+        ("anthropic", anthropic, (50 + 8 + 13, 10)),  # 10 tokens for the cache are billed as 12.5
+    ):
+        with always(answer) as server:
+            live = judge(server, provider)
+            live.score(pairs(1))
+        bill = live.store.bill("judge").iloc[0]
+        assert (bill["input_tokens"], bill["output_tokens"]) == tokens
+        assert bill["usd"] == pytest.approx((tokens[0] + 10 * tokens[1]) / 1e6)
+    for answer in (without, odd):  # what is not counted costs at most
+        with always(answer) as server:
+            live = judge(server)
+            live.score(pairs(1))
+        assert live.store.spent() == live.last.spent > 2048 * 10 / 1e6
+
+
+# What ends a run
 
 
 @pytest.mark.parametrize(
-    "n_tokens, limit, expected",
+    "answer, kind, most_calls, words",
     [
-        (10, 2000, "ok"),  # it ended by itself, so a larger limit would have given the same
-        (10, 500, "ok"),  # it has room under the smaller limit, too
-        (900, 500, "missing"),  # it is longer than the smaller limit
+        (servers.error("openai", 401, "Incorrect key"), DreError, 1, "Incorrect key.*--key-env"),
+        (servers.error("openai", 403, "not yours"), DreError, 1, "not yours.*--key-env"),
+        (servers.error("openai", 404, "no model m"), DreError, 1, "no model m.*--base-url"),
+        (servers.error("openai", 400, "response_format?"), DreError, 8, "--plain"),
+        (servers.error("openai", 400, "max_tokens: context length"), DreError, 8, "--max-tokens"),
+        (servers.error("openai", 429, "slow down"), TryLater, 16, "slow down"),
+        (servers.openai("Well ..."), DreError, 10, "none of its first 10 replies.*'Well ...'"),
+        (Answer(b"<html>log in</html>"), TryLater, 8, "no reply of openai's: <html>log in"),
+        (Answer({"error": {"message": "no seat"}}), TryLater, 8, "no reply of openai's.*no seat"),
+        (Answer({}, drop=True), TryLater, 8, "the connection was lost"),
     ],
 )
-def test_a_reply_under_another_limit_is_taken_if_it_has_room_under_ones_own(
-    n_tokens, limit, expected
-):
-    store = Store(":memory:")
-    answer = servers.openai('{"score": 3}', tokens=(50, n_tokens))
-    with Server(lambda request: answer) as server:
-        judge(server.url, store, max_tokens=1000).score(pairs(1))
-        table = judge(server.url, store, max_tokens=limit).score(pairs(1), ask=False)
-    assert table["status"].tolist() == [expected]
+def test_a_run_that_cannot_succeed_ends_soon_and_says_why(answer, kind, most_calls, words):
+    error, n_calls = error_of(answer)
+    assert type(error) is kind
+    assert n_calls <= most_calls
+    assert re.search(words, str(error)), error
+    assert "what was answered is stored" in str(error)
 
 
-def test_a_reply_that_was_cut_is_paid_for_once_until_there_is_more_room():
-    """It fits every limit up to its own, and gives way to a whole reply."""
-    store = Store(":memory:")
-    cut = servers.openai('{"sc', "length", tokens=(50, 100))
-    with Server(lambda request: cut) as server:
-        for limit in (100, 100, 80):
-            table = judge(server.url, store, max_tokens=limit).score(pairs(1))
-            assert table["status"].tolist() == ["truncated"]
-        assert len(server.requests) == 1
-
-        server.script = lambda request: servers.openai('{"score": 3}', tokens=(50, 70))
-        for limit in (200, 100, 80):
-            table = judge(server.url, store, max_tokens=limit).score(pairs(1))
-            assert table["score_llm"].tolist() == [3]
-        assert len(server.requests) == 2
-        # Where the whole reply has no room, the cut one is what one would get.
-        table = judge(server.url, store, max_tokens=60).score(pairs(1))
-        assert table["status"].tolist() == ["truncated"]
-        assert len(server.requests) == 2
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("status", [401, 404])
+def test_no_other_call_follows_a_wrong_key_or_address(provider, status):
+    error, n_calls = error_of(servers.error(provider, status, "not like this"), provider=provider)
+    assert n_calls == 1
+    assert "not like this" in str(error)
 
 
-def test_a_server_of_this_machine_is_one_server_under_either_name():
-    store = Store(":memory:")
-    with Server(servers.graded) as server:
-        judge(server.url, store).score(pairs(3))
-        judge(server.url.replace("127.0.0.1", "localhost"), store).score(pairs(4))
+def test_nobody_there_is_said_in_a_sentence():
+    with Server(lambda request: None) as server:
+        pass
+    with pytest.raises(TryLater, match="what was answered is stored"):
+        judge(server, concurrency=4).score(pairs(20))
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic", "gemini"])
+def test_what_may_pass_is_tried_again_by_the_sdk(provider):
+    def script(request):
+        is_first = [other.raw for other in server.requests].count(request.raw) == 1
+        return servers.error(provider, 503) if is_first else servers.REPLIES[provider](GOOD)
+
+    with Server(script) as server:
+        assert judge(server, provider).score(pairs(2))["status"].tolist() == ["ok", "ok"]
         assert len(server.requests) == 4
 
 
-def test_a_pair_without_examples_is_named():
-    message = "examples has none for pair 'own/1': expected a list for each pair"
-    with pytest.raises(DreError, match=message):
-        judge("http://127.0.0.1:1").score(pairs(2), "quality_overall", examples={"own/0": []})
+def test_a_pair_that_fails_alone_is_an_error_and_the_next_run_asks_for_it():
+    def script(request):
+        bad = b"number 3?" in request.raw
+        return servers.error("openai", 400, "too long") if bad else servers.openai(GOOD)
+
+    with Server(script) as server:
+        live = judge(server)
+        table = live.score(pairs(12))
+        assert table["status"].value_counts().to_dict() == {"ok": 11, "error": 1}
+        assert "too long" in table["reason"][3]
+        bill = live.store.bill("judge").iloc[0]
+        assert (bill["replies"], bill["errors"], bill["lost"]) == (11, 1, 0)
+        server.script = lambda request: servers.openai(GOOD)
+        assert (live.score(pairs(12))["status"] == "ok").all()
+        assert live.last.calls == 1
 
 
-def test_inside_a_running_event_loop():
-    async def notebook(url):
-        return judge(url).score(pairs(3))
+def test_eight_failures_end_a_run_only_in_a_row():
+    def script(request):
+        number = int(re.search(rb"number (\d+)\?", request.raw)[1])
+        return servers.openai(GOOD) if number % 8 == 7 else servers.error("openai", 400, "no")
 
-    with Server(servers.graded) as server:
-        assert (asyncio.run(notebook(server.url))["status"] == "ok").all()
-
-
-def test_a_judge_of_ones_own_machine_has_four_calls_in_flight_and_a_public_service_sixteen():
-    assert judge("http://127.0.0.1:1").concurrency == 4
-    assert judge("").concurrency == 16
+    with Server(script) as server:
+        table = judge(server, concurrency=1).score(pairs(24))
+    assert table["status"].value_counts().to_dict() == {"error": 21, "ok": 3}
 
 
-# The table
-
-
-def row_of(*verdicts):
-    """Return the row of one pair with some replies."""
-    outcomes = [(verdict, 0.5) for verdict in verdicts]
-    return frame({"own/0": outcomes}).iloc[0]
-
-
-def test_a_pair_has_no_score_where_one_of_its_replies_failed():
-    row = row_of(Verdict("ok", 4.0), Verdict("error", reason="HTTP 500"))
-    assert row["status"] == "error"
-    assert np.isnan(row["score_llm"])
-    assert (row["n_samples"], row["n_ok"]) == (1, 1)
-    assert row["reason"] == "1 of 2 replies did not come: HTTP 500"
-    assert row["cost"] == 0.5
-
-
-def test_an_error_is_told_before_replies_that_were_not_asked_for():
-    missing = Verdict("missing", reason="not asked yet")
-    row = row_of(missing, missing, Verdict("error", reason="HTTP 500"))
-    assert (row["status"], row["reason"]) == ("error", "HTTP 500")
-
-
-def test_the_label_of_a_pair_is_what_most_replies_say_and_none_in_a_tie():
-    positive = Verdict("ok", label="Positive")
-    negative = Verdict("ok", label="Negative")
-    assert row_of(positive, negative, negative)["label"] == "Negative"
-    assert row_of(positive, negative)["label"] is None
-    assert row_of(negative, positive)["label"] is None
-
-
-# Failures
-
-
-def test_a_run_in_which_every_call_fails_ends_early():
-    with Server(lambda request: servers.error("openai", 400, "bad form")) as server:
-        message = "8 calls in a row failed, the last with HTTP 400: .*bad form"
-        with pytest.raises(DreError, match=message):
-            judge(server.url, concurrency=2).score(pairs(100))
-    assert len(server.requests) <= 10
-
-
-def test_failures_with_replies_between_them_do_not_add_up():
-    answers = itertools.cycle([servers.error("openai", 400), servers.openai('{"score": 3}')])
-    with Server(lambda request: next(answers)) as server:
-        table = judge(server.url, concurrency=1).score(pairs(20))
-    assert table["status"].tolist() == ["error", "ok"] * 10
-
-
-def test_a_server_that_dies_ends_the_run_and_another_one_at_its_address_goes_on(
-    tmp_path, monkeypatch, capsys
+@pytest.mark.parametrize("concurrency", [1, 16])
+def test_a_judge_that_cannot_be_read_is_paid_for_ten_replies_and_then_for_one_in_each_run(
+    concurrency,
 ):
-    monkeypatch.setattr(asking, "PATIENCE", 0.1)
-    monkeypatch.setattr(asking, "HEARTBEAT", 0.02)
-    path = tmp_path / "s.sqlite"
-    command = [sys.executable, servers.__file__, "openai", "0.05"]
-    with (
-        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process,
-        ThreadPoolExecutor() as pool,
-    ):
-        port = int(process.stdout.readline())
-        live_judge = judge(f"http://127.0.0.1:{port}", path, concurrency=2)
-        run = pool.submit(live_judge.score, pairs(40))
-        wait_until(lambda: run.done() or live_judge.last.calls >= 4)
-        process.kill()
-    assert "what was answered is stored" in str(run.exception())
-    assert re.search(r"\d+ calls to go, about \d+ seconds; \d in flight", capsys.readouterr().err)
-    n_stored = (live_judge.score(pairs(40), ask=False)["status"] == "ok").sum()
-    with Server(servers.graded, port=port) as server:
-        assert (live_judge.score(pairs(40))["status"] == "ok").all()
-    assert 4 <= n_stored < 40
-    assert len(server.requests) == 40 - n_stored
+    with Server(lambda request: servers.openai("Hm."), delay=0.01) as server:
+        live = judge(server, concurrency=concurrency)
+        for n_calls in (10, 11, 12):
+            with pytest.raises(DreError, match="none of its first 10 replies can be read"):
+                live.score(pairs(60))
+            assert len(server.requests) == n_calls
+        server.script = lambda request: servers.openai(GOOD)
+        table = live.score(pairs(60))
+    assert table["status"].value_counts().to_dict() == {"ok": 48, "malformed": 12}
 
 
-def test_a_slow_server_is_not_asked_twice_and_not_for_more_at_once_than_allowed():
-    in_flight = []
-    n_in_flight = []
-    slot = threading.Lock()
+def test_a_refusal_can_be_read_so_the_run_goes_on():
+    with always(servers.openai("", "content_filter")) as server:
+        assert set(judge(server).score(pairs(30))["status"]) == {"refused"}
 
+
+# Odd servers
+
+
+def test_no_redirect_is_followed_so_a_key_stays_at_its_host(monkeypatch):
+    monkeypatch.setenv("MINE", KEY)
+    for provider in PROVIDERS:
+        with always(servers.REPLIES[provider](GOOD)) as other:
+            away = Answer({}, 307, {"location": f"{other.url}/v1/chat/completions"})
+            error, n_calls = error_of(away, provider=provider, key_env="MINE", n=1 + 8)
+            assert n_calls == 8
+            assert not other.requests
+            assert KEY not in str(error)
+
+
+NESTED = b"[" * 200_000
+BOMB = gzip.compress(gzip.compress(b" " * 300_000_000, 1))
+ODD = [
+    (Answer(NESTED), "no reply of"),
+    (Answer(NESTED, 500), ""),
+    (Answer(NESTED, 400), ""),
+    (Answer(BOMB, headers={"content-encoding": "gzip, gzip"}), "packed twice"),
+    (Answer(b"not packed", headers={"content-encoding": "gzip"}), "cannot be unpacked"),
+    (Answer(b" " * 40_000_000), "more than 16 MB"),
+    (Answer(b" " * 40_000_000, 500), "more than 16 MB"),
+    (Answer(b""), "no reply of"),
+    (Answer(b"\xff\xfe<p>"), "no reply of"),
+    (Answer({"choices": [], "candidates": [], "content": 3, "message": 4}), "no reply of"),
+]
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_what_is_no_reply_is_one_sentence_and_little_memory(provider):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for answer, words in ODD:
+        error, _ = error_of(answer, provider=provider)
+        assert words in str(error), error
+        assert len(str(error)) < 700
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert after - before < 400_000  # kB
+
+
+def test_an_answer_that_never_ends_is_cut_off_after_the_timeout_and_counts_at_its_most():
     def script(request):
-        in_flight.append(request)
-        n_in_flight.append(len(in_flight))
-        with slot:
-            time.sleep(0.11)
-        in_flight.remove(request)
-        return servers.graded(request)
+        return Answer(b" " * 400, headers={"content-length": "4000"})
 
-    with Server(script) as server:
-        table = judge(server.url, timeout=2, concurrency=20).score(pairs(30))
-    assert (table["status"] == "ok").all()
-    assert len(server.requests) <= 33
-    assert 1 < max(n_in_flight) <= 20
-
-
-def test_a_lost_call_is_given_up_while_others_are_answered():
-    lost = []
-
-    def script(request):
-        if b"number 3?" in request.raw and not lost:
-            lost.append(request)
-            return servers.openai('{"score": 3}', delay=30)
-        return servers.openai('{"score": 3}', delay=0.02)
-
-    with Server(script) as server:
-        live_judge = judge(server.url, timeout=1, concurrency=4, price="1,1")
+    with Server(script) as server:  # it promises more than it sends, and keeps the line open
         start = time.monotonic()
-        table = live_judge.score(pairs(100))
-    assert (table["status"] == "ok").all()
-    assert live_judge.last.calls == 101
-    assert time.monotonic() - start < 10
-    # The lost call may be billed, at the most that it can cost.
-    assert live_judge.last.spent > table["cost"].sum() + 0.001
+        live = judge(server, timeout=0.5, concurrency=4)
+        table = live.score(pairs(4))
+        assert time.monotonic() - start < 5
+    assert set(table["status"]) == {"error"}
+    assert "no whole answer within 0.5 s" in table["reason"][0]
+    bill = live.store.bill("judge").iloc[0]
+    assert (bill["replies"], bill["lost"], len(server.requests)) == (0, 4, 4)
+    assert bill["usd"] == bill["usd_lost"] == pytest.approx(live.last.spent)
+    assert bill["usd"] > 4 * 2048 * 10 / 1e6
+
+
+def test_an_answer_that_comes_drop_by_drop_is_cut_off_after_the_timeout():
+    def drops():
+        while True:
+            yield b" "
+            time.sleep(0.05)
+
+    with Server(lambda request: Answer(drops())) as server:
+        start = time.monotonic()
+        table = judge(server, timeout=0.5).score(pairs(2))
+        assert time.monotonic() - start < 5
+    assert "no whole answer within 0.5 s" in table["reason"][0]
+
+
+def test_escape_sequences_of_a_server_do_not_reach_the_terminal():
+    error, _ = error_of(servers.error("openai", 401, "bad \x1b[2J\x1b]0;x\x07 \u202e key"))
+    assert str(error).isprintable()
+
+
+# Keys
+
+
+def test_a_key_goes_to_its_provider_alone(monkeypatch):
+    for provider in PROVIDERS.values():
+        for name in provider.key_variables:
+            monkeypatch.setenv(name, KEY)
+    monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", KEY)
+    monkeypatch.setenv("OPENAI_ORG_ID", KEY)
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", f"x-a: {KEY}")
+    monkeypatch.setenv("ANTHROPIC_CUSTOM_HEADERS", f"x-a: {KEY}")
+    monkeypatch.setenv("MINE", " own-key\n")
+    for name, provider in PROVIDERS.items():
+        with always(servers.REPLIES[name](GOOD)) as server:
+            judge(server, name).score(pairs(1))
+            judge(server, name, key_env="MINE", temperature=1.0).score(pairs(1))
+            monkeypatch.setenv(provider.base_url_variable, server.url)
+            judge(server, name, base_url="", temperature=0.5).score(pairs(1))
+            monkeypatch.delenv(provider.base_url_variable)
+        headers = [request.headers for request in server.requests]
+        assert len(headers) == 3
+        assert KEY not in str(headers)
+        own = [header[provider.key_header] for header in headers]
+        assert own == [provider.key_form.format(key) for key in ("no-key", "own-key", "no-key")]
 
 
 @pytest.mark.parametrize(
-    "odd", [{"choices": "none"}, {"choices": [{"message": None}]}, {"choices": []}]
+    "address",
+    [
+        "https://api.openai.com.evil.org/v1",
+        "https://api.openai.com:8443/v1",
+        "https://api.openai.com./v1",
+        "https://xapi.openai.com/v1",
+        "https://\u0430pi.openai.com/v1",
+        "http://localhost/api.openai.com",
+    ],
 )
-def test_an_odd_reply_is_one_bad_row_and_ends_nothing(odd, monkeypatch):
-    monkeypatch.setattr(asking, "PATIENCE", 0.0)
-
-    def script(request):
-        return servers.Answer(odd) if b"number 2?" in request.raw else servers.graded(request)
-
-    with Server(script) as server:
-        table = judge(server.url).score(pairs(4))
-    assert list(table["status"]) == ["ok", "ok", "error", "ok"]
-    assert len(server.requests) == 5
-
-
-def test_a_pair_id_that_is_no_text_is_refused():
-    half = pairs(1)[0] | {"pair_id": "half \ud83d"}
-    message = "row 0: pair_id is 'half .*expected a text"
-    with pytest.raises(DreError, match=message):
-        judge("http://127.0.0.1:1").score([half])
-
-
-def test_a_response_that_reads_like_the_verdict_deletes_none():
-    row = pairs(1)[0] | {"response": '{"score": 0}'}
-    with Server(lambda request: servers.openai('{"score": 0}')) as server:
-        structured = judge(server.url).score([row])
-        without_schema = judge(server.url, plain=True).score([row])
-    assert structured["score_llm"].tolist() == [0.0]
-    assert without_schema["score_llm"].tolist() == [0.0]
-    assert len(server.requests) == 2
-
-
-def test_a_first_reply_that_is_refused_does_not_end_a_run_with_log_probabilities():
-    refusal = servers.openai(None, refusal="I cannot.")
-    with Server(lambda request: refusal) as server:
-        table = judge(server.url, logprobs=True).score(pairs(2), "quality_overall")
-    assert table["status"].tolist() == ["refused"] * 2
-
-
-# Rate limits
-
-
-def refused(message="slow down", **headers):
-    return servers.error("openai", 429, message, headers=headers)
-
-
-def timed_run(script, n, **options):
-    """Return the table of a run, its judge, and the seconds that it took."""
-    with Server(script, delay=0.02) as server:
-        live_judge = judge(server.url, **options)
-        start = time.monotonic()
-        table = live_judge.score(pairs(n))
-    return table, live_judge, time.monotonic() - start
-
-
-@pytest.mark.parametrize("message", ["Rate limit reached", "Request too large: must be reduced"])
-def test_a_pair_whose_refusals_never_pass_is_an_error_and_holds_up_no_other(monkeypatch, message):
-    monkeypatch.setattr(asking, "BACKOFF", 0.1)  # a wait of all calls would show
-    times = []
-
-    def script(request):
-        times.append(time.monotonic())
-        return refused(message) if b"number 7?" in request.raw else servers.graded(request)
-
-    table, live_judge, _ = timed_run(script, 120, concurrency=8, attempts=4)
-    statuses = table.set_index("pair_id")["status"]
-    assert statuses.pop("own/7") == "error"
-    assert (statuses == "ok").all()
-    assert "HTTP 429" in table["reason"][7]
-    assert message in table["reason"][7]
-    assert live_judge.last.calls <= 119 + 4
-    # Calls start steadily: no wait of all calls as long as those of the refused pair.
-    gaps = np.diff(sorted(times)[:100])
-    assert np.quantile(gaps, 0.95) < 0.1
-
-
-def test_a_limit_that_passes_uses_up_no_attempt(monkeypatch):
-    monkeypatch.setattr(asking, "LONGEST_BACKOFF", 0.02)
-
-    def script(request):
-        return refused() if len(server.requests) <= 12 else servers.graded(request)
-
-    with Server(script) as server:
-        table = judge(server.url, concurrency=1, attempts=2).score(pairs(3))
-    assert (table["status"] == "ok").all()
-    assert len(server.requests) == 12 + 3
-
-
-def test_after_a_limit_calls_start_one_by_one_and_then_faster_again(monkeypatch):
-    monkeypatch.setattr(asking, "BACKOFF", 0.4)
-    times = []
-
-    def script(request):
-        times.append(time.monotonic())
-        return refused() if len(times) <= 4 else servers.graded(request)
-
-    table, *_ = timed_run(script, 60, concurrency=4)
-    assert (table["status"] == "ok").all()
-    gaps = np.diff(times)
-    assert gaps[3] > 0.3  # all calls wait
-    assert np.mean(gaps[4:7]) > 0.05  # the next ones do not start together
-    assert np.mean(gaps[-15:]) < 0.5 * np.mean(gaps[4:9])
-
-
-def test_a_server_that_refuses_every_fifth_first_call_is_asked_in_parallel():
-    """One call after the other would take more than 20 seconds."""
-    first_calls = set()
-    lock = threading.Lock()
-
-    def script(request):
-        with lock:
-            is_first = request.raw not in first_calls
-            first_calls.add(request.raw)
-            is_refused = is_first and len(first_calls) % 5 == 0
-        if is_refused:
-            return refused(**{"retry-after": "1"})
-        return servers.graded(request)._replace(delay=0.4)
-
-    with Server(script) as server:
-        live_judge = judge(server.url, concurrency=8)
-        start = time.monotonic()
-        table = live_judge.score(pairs(60))
-    assert (table["status"] == "ok").all()
-    assert len(server.requests) == 60 + 12
-    assert time.monotonic() - start < 10
-
-
-# Ceilings and other runs
-
-
-def leave_a_call(store, created):
-    """Leave a call in the store, as a run that was killed does."""
-    live_judge = judge("http://127.0.0.1:1", store, price="1,1")
-    [request] = live_judge.unanswered(pairs(1))
-    call = request._replace(key=f"{request.key}:1")
-    store.put([(call, dre.judges.store.Reply("", "pending", cost=0.002))])
-    with store._opened(write=True) as connection:
-        connection.execute("UPDATE reply SET created = ?", (created,))
-
-
-def test_a_call_that_was_left_in_the_future_holds_up_no_run(tmp_path, capsys):
-    store = Store(tmp_path / "s.sqlite")
-    leave_a_call(store, "2999-01-01T00:00:00+00:00")
-    with Server(servers.graded) as server:
-        live_judge = judge(server.url, store, price="1,1", max_usd_total=0.003)
-        start = time.monotonic()
-        live_judge.score(pairs(5))
-    assert time.monotonic() - start < 10
-    assert live_judge.last.stopped == "budget"
-    assert "other runs" not in capsys.readouterr().err
-
-
-def test_waiting_for_calls_of_other_runs_shows_a_sign_of_life(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(asking, "SIGN_OF_LIFE", 0.3)
-    monkeypatch.setattr(asking, "_OTHERS_SECONDS", 2.0)
-    store = Store(tmp_path / "s.sqlite")
-    now = dre.judges.store.datetime.now(dre.judges.store.UTC)
-    leave_a_call(store, now.isoformat(timespec="seconds"))
-    with Server(servers.graded) as server:
-        live_judge = judge(server.url, store, price="1,1", max_usd_total=0.003)
-        live_judge.score(pairs(5))
-    error = capsys.readouterr().err
-    assert "waiting for calls of other runs on this store, which count under --max-usd-to" in error
-
-
-# Kills and interrupts
-
-
-def write_cost_of_run(output_path, url, store, n):
-    """Score pairs with 8 calls in flight; write the number of calls and their price to a file."""
-    live_judge = judge(url, store, concurrency=8, price="5,30")
-    live_judge.score(pairs(n))
-    output_path.write_text(f"{live_judge.last.calls} {live_judge.last.spent}")
-
-
-def score_in_child(url, path, n, concurrency, key):
-    os.environ["OPENAI_API_KEY"] = key  # tells the server whose request it is
-    judge(url, path, concurrency=concurrency, key_env="OPENAI_API_KEY").score(pairs(n))
-
-
-def test_kills_lose_no_more_than_what_was_in_flight(tmp_path):
-    n = 80
-    kills = 8
-    concurrency = 5
-    rng = random.Random(20261120)
-    path = tmp_path / "store.sqlite"
-    gained = []
-    with Server(servers.graded, delay=0.02) as server:
-        # The children find the SDK imported.
-        whole = judge(server.url, concurrency=50).score(pairs(n))
-        for kill in range(kills):
-            n_calls_before = len(server.requests)
-            n_stored_before = n_replies(path)
-            child = start_copy(score_in_child, server.url, path, n, concurrency, f"key-{kill}")
-            n_calls_at_kill = n_calls_before + rng.randint(0, 9)
-            while child.is_alive() and len(server.requests) < n_calls_at_kill:
-                time.sleep(0.002)
-            time.sleep(rng.random() * 0.03)
-            child.kill()
-            child.join()
-            gained.append(n_replies(path) - n_stored_before)
-        n_missing = n - n_replies(path)
-        assert n_missing > 0
-        assert n_missing < n
-        resumed = judge(server.url, path, concurrency=concurrency).score(pairs(n))
-        calls_by_key = Counter()
-        for request in server.requests:
-            key = request.headers["authorization"].removeprefix("Bearer ")
-            calls_by_key[key] += 1
-    for kill in range(kills):
-        n_lost = calls_by_key[f"key-{kill}"] - gained[kill]
-        assert n_lost >= 0
-        assert n_lost <= concurrency
-    # Each call that was made and brought no reply stands in the accounts.
-    n_calls_of_children = sum(calls_by_key[f"key-{kill}"] for kill in range(kills))
-    assert counts_by_status(path)["pending"] >= n_calls_of_children - sum(gained)
-    assert calls_by_key["no-key"] == n + n_missing
-    assert whole["score_llm"].nunique() > 5
-    pd.testing.assert_frame_equal(resumed, whole)
-
-
-def test_after_a_kill_the_calls_in_flight_are_in_the_accounts_at_the_most_they_can_cost(tmp_path):
-    path = tmp_path / "s.sqlite"
-
-    def script(request):
-        is_slow = len(server.requests) > 20
-        return servers.graded(request)._replace(delay=60 if is_slow else 0.01)
-
-    with Server(script) as server:
-        output = tmp_path / "output"
-        child = start_copy(write_cost_of_run, output, server.url, path, 100)
-        wait_until(lambda: len(server.requests) == 28)
-        wait_until(lambda: n_replies(path) == 20)
-        child.kill()
-        child.join()
-        assert counts_by_status(path)["pending"] == 8
-        pending = next(group for group in Store(path).summary() if group.status == "pending")
-        assert pending.cost_usd > 8 * 1024 * 30e-6  # the longest reply, at 30 dollars a million
-
-        server.script = servers.graded
-        second_child = start_copy(write_cost_of_run, output, server.url, path, 30)
-        second_child.join()
-        calls, spent = output.read_text().split()
-    assert int(calls) == 10
-    paid_usd = 30 * (50 * 5e-6 + 10 * 30e-6)
-    assert Store(path).spent() == pytest.approx(paid_usd + pending.cost_usd)
-    assert float(spent) == pytest.approx(paid_usd / 3)
-
-
-def test_a_second_interrupt_drops_the_calls_but_not_their_money_and_prints_no_traceback(tmp_path):
-    path = tmp_path / "s.sqlite"
-    with Server(servers.graded, delay=60) as server:
-        child = start_run(server.url, path, concurrency=8)
-        wait_until(lambda: len(server.requests) == 8)
-        child.send_signal(signal.SIGINT)
-        time.sleep(0.5)
-        start = time.monotonic()
-        child.send_signal(signal.SIGINT)
-        out, err = child.communicate(timeout=30)
-    assert time.monotonic() - start < 15
-    calls, spent = out.split()
-    assert int(calls) == 8
-    assert float(spent) > 8 * 1024 * 30e-6
-    assert Store(path).spent() == pytest.approx(float(spent))
-    assert counts_by_status(path) == {"pending": 8}
-    assert "interrupted: waiting for 8 calls" in err
-    assert err.count("Traceback") == 1  # that of KeyboardInterrupt, which Python prints
-    assert "never retrieved" not in err
-
-
-@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_an_interrupt_lets_the_calls_in_flight_finish_and_no_other_wait(tmp_path, capsys, sign):
-    # A shell may have told the process to ignore them.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
-
-    def script(request):
-        if b"number 2?" in request.raw:
-            return servers.error("openai", 500, headers={"retry-after": "60"})
-        if server.requests.index(request) == 5:
-            os.kill(os.getpid(), sign)
-            # After a stop nothing is given up: it is simply missing.
-            return servers.error("openai", 400)
-        return servers.graded(request)
-
-    with Server(script, delay=0.1) as server:
-        live_judge = judge(server.url, tmp_path / "s.sqlite", concurrency=4)
-        start = time.monotonic()
-        with pytest.raises(KeyboardInterrupt):
-            live_judge.score(pairs(100))
-        n_stored = n_replies(live_judge.store.path)
-        assert n_stored == len(server.requests) - 2
-        assert n_stored == live_judge.last.calls - 2
-        assert n_stored < 98
-    assert time.monotonic() - start < 30
-    assert not live_judge.last.errors
-    assert counts_by_status(live_judge.store.path)["pending"] == 0
-    assert "interrupted: waiting for" in capsys.readouterr().err
-
-
-# Money
+def test_a_host_that_looks_like_the_providers_gets_no_key(address, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    client = providers.connect("openai", "m", providers.address_of("openai", address), None, 1)
+    assert not client.key
+    assert KEY not in str(client.http_options(__import__("httpx2")))
 
 
 @pytest.mark.parametrize(
-    "concurrency, tokens", [(1, (50, 10)), (20, (50, 10)), (20, (2000, 1024)), (20, None)]
+    "address",
+    [
+        "http://api.openai.com/v1",
+        "https://user:pw@api.openai.com/v1",
+        "https://api.openai.com/v1?x=1",
+        "https://api.openai.com#/v1",
+        "https://a b/v1",
+        "http://x:99999/",
+        "x",
+    ],
 )
-def test_the_ceiling_holds_under_concurrency(concurrency, tokens):
-    """Also where the server does not say how many tokens a call took."""
-    answer = servers.openai('{"score": 3}', tokens=tokens)
+def test_an_address_that_is_none_is_refused(address):
+    with pytest.raises(DreError):
+        dre.judges.open("openai:m", base_url=address)
+
+
+@pytest.mark.parametrize("key", ["", "sk-abcd\u2014efgh", "sk-ab cd", "sk-ab\ncd"])
+def test_a_key_that_cannot_be_sent_is_refused_by_its_variable_before_a_call(key, monkeypatch):
+    monkeypatch.setenv("MINE", key)
+    with always(servers.openai(GOOD)) as server:
+        with pytest.raises(DreError, match="MINE") as raised:
+            judge(server, key_env="MINE").score(pairs(3))
+        assert not server.requests
+    assert not key or key not in str(raised.value)
+    with pytest.raises(DreError, match="OPENAI_API_KEY is not set"):
+        dre.judges.open("openai:m", store=":memory:").score(pairs(1))
+
+
+ESCAPED = json.dumps({"error": {"message": "x" * 290 + KEY}}).replace(
+    KEY, "".join(f"\\u{ord(sign):04x}" for sign in KEY)
+)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        servers.error("openai", 401, f"Incorrect key {KEY}"),
+        servers.error("openai", 400, "x" * 280 + KEY),
+        Answer(ESCAPED.encode(), 400),
+        Answer(ESCAPED.encode()[:-2], 400),
+        Answer(b"x" * 75 + KEY.encode()),
+        Answer(b"x" * 390 + KEY.encode()),
+        servers.openai(f"Your key is {KEY}"),
+        servers.openai(GOOD, model=KEY),
+    ],
+)
+def test_no_key_is_in_a_message_or_a_store(answer, monkeypatch, tmp_path):
+    monkeypatch.setenv("MINE", KEY)
+    path = tmp_path / "s.sqlite"
+    with always(answer) as server:
+        live = judge(server, key_env="MINE", store=path, concurrency=1)
+        said = ""
+        try:
+            said = live.score(pairs(12)).to_csv()
+        except DreError as error:
+            said = str(error)
+    live.close()
+    stored = path.read_bytes()
+    for length in (len(KEY), 12):
+        for text in (said, stored.decode("utf-8", "replace")):
+            assert KEY[:length] not in text
+
+
+@pytest.mark.parametrize("filling", [b"y", b" ", b"\\u0020"])
+def test_a_key_is_taken_out_before_anything_is_cut(filling, monkeypatch):
+    monkeypatch.setenv("MINE", KEY)
+    for n in (30, 280, 295, 390, 4990):
+        for status in (200, 400):
+            answer = Answer(filling * n + KEY.encode() + b" ...", status)
+            error, _ = error_of(answer, key_env="MINE")
+            assert KEY[:4] not in str(error)
+
+
+# What it costs
+
+
+@pytest.mark.parametrize("concurrency", [1, 16])
+def test_a_budget_holds_and_is_used_up(concurrency):
+    answer = servers.openai('{"score": 3}', tokens=(2000, 900))
     with Server(lambda request: answer, delay=0.01) as server:
-        live_judge = judge(server.url, price="1,10", max_usd=0.05, concurrency=concurrency)
-        table = live_judge.score(pairs(60))
-        n_calls = len(server.requests)
-    spent = live_judge.last.spent
-    assert n_calls * 149e-6 < spent <= 0.05
-    assert table["cost"].sum() == pytest.approx(spent)
-    assert n_calls == (table["status"] == "ok").sum()
-    if n_calls < 60:
-        assert live_judge.last.stopped == "budget"
-        assert set(table["status"]) == {"ok", "missing"}
-        # What was left would not have been enough for another call.
-        assert spent + 2 * (3500 + 10 * 1024) / 1e6 > 0.05
+        live = judge(server, max_usd=0.2, concurrency=concurrency, max_tokens=1000)
+        table = live.score(pairs(60))
+    assert 0.2 - 0.014 < live.last.spent <= 0.2
+    assert live.last.stopped == "budget"
+    assert "stopped before $0.2 would be passed" in live.last.why
+    assert set(table["status"]) == {"ok", "missing"}
+    assert live.store.spent() == pytest.approx(live.last.spent)
 
 
-def test_the_ceiling_holds_when_calls_are_billed_without_an_answer():
-    with Server(lambda request: servers.Answer(b"{"), delay=0.005) as server:
-        live_judge = judge(server.url, price="1,10", max_usd=0.03, concurrency=3)
-        live_judge.score(pairs(20))
-    assert 0 < live_judge.last.spent <= 0.03
-    assert live_judge.last.stopped == "budget"
-    # They are in the accounts of the store, too.
-    assert live_judge.store.spent() == pytest.approx(live_judge.last.spent)
-    assert {group.status for group in live_judge.store.summary()} == {"unanswered"}
+def test_lost_calls_count_at_their_most_in_the_budget():
+    with Server(lambda request: Answer({}, drop=True)) as server:
+        live = judge(server, max_usd=0.05, concurrency=1)
+        live.score(pairs(7))
+    assert live.last.stopped == "budget"
+    assert len(server.requests) == 2  # 2,048 tokens of a reply are two cents
+    assert 0.04 < live.store.spent() <= 0.05
 
 
-def test_calls_whose_price_was_not_known_count_under_the_ceiling_of_the_store():
+def test_a_budget_of_a_judge_counts_what_earlier_runs_spent():
     store = Store(":memory:")
-    answer = servers.openai('{"score": 3}', tokens=(1000, 1000))
-    with Server(lambda request: answer) as server:
-        judge(server.url, store).score(pairs(20))
-        live_judge = judge(server.url, store, price="1,1", max_usd_total=0.041)
-        live_judge.score(pairs(30))
-    assert len(server.requests) == 20
-    assert live_judge.last.stopped == "budget"
-    assert store.spent(live_judge.price) == pytest.approx(0.04)
+    answer = servers.openai('{"score": 3}', tokens=(2000, 900))
+    with always(answer) as server:
+        for _ in range(3):
+            live = judge(server, store=store, max_usd_judge=0.1, max_tokens=1000)
+            live.score(pairs(60))
+        assert 0.08 < store.spent() <= 0.1
+        judge(server, store=store, max_usd=0.1, max_tokens=1000).score(pairs(60))
+    assert 0.1 < store.spent() <= 0.2
+    with pytest.raises(DreError, match="no price is known for openai:no-such.*max_usd"):
+        dre.judges.open("openai:no-such", store=":memory:", base_url="http://x", max_usd=1.0)
 
 
-def test_a_ceiling_of_the_store_counts_what_other_judges_cost_where_that_is_known():
-    store = Store(":memory:")
-    answer = servers.openai('{"score": 3}', tokens=(1000, 1000))
-    with Server(lambda request: answer) as free, Server(lambda request: answer) as dear:
-        judge(free.url, store).score(pairs(20))  # of unknown price: not those of the next judges
-        other_judge = dre.judges.open("openai:other", store=store, base_url=dear.url, price="1,1")
-        other_judge.score(pairs(20))  # 0.04
-        ceiling = 0.041 + 0.01
-        live_judge = judge(dear.url, store, price="1,1", max_usd_total=ceiling)
-        table = live_judge.score(pairs(20))
-    assert live_judge.last.stopped == "budget"
-    assert 4 <= (table["status"] == "ok").sum() <= 5
-    assert store.spent() <= ceiling
+def test_one_judge_in_two_settings_side_by_side_keeps_its_budget(tmp_path):
+    answer = servers.openai('{"score": 3}', tokens=(2000, 900))
+    store = tmp_path / "s.sqlite"
+    with Server(lambda request: answer, delay=0.005) as server:
+        opened = [
+            judge(server, store=store, max_usd_judge=0.1, max_tokens=1000, temperature=t)
+            for t in (0, 1)
+        ]
+        side_by_side([lambda live=live: live.score(pairs(30)) for live in opened])
+    assert 0.08 < Store(store).spent() <= 0.1
 
 
-def test_the_ceiling_of_a_judge_counts_its_calls_alone_in_all_runs():
-    store = Store(":memory:")
-    answer = servers.openai('{"score": 3}', tokens=(1000, 1000))
-    with Server(lambda request: answer) as server:
-        ours = {"price": "1,1", "max_usd_judge": 0.021}
-        judge(server.url, store, **ours).score(pairs(5))
-        options = {"store": store, "base_url": server.url, "price": "1,1", "max_usd_judge": 0.041}
-        other_judge = dre.judges.open("openai:other", **options)
-        other_judge.score(pairs(25))  # 0.04 of its 0.041, and 20 pairs are enough for that
-        live_judge = judge(server.url, store, **ours)
-        live_judge.score(pairs(25))
-    assert other_judge.last.stopped == live_judge.last.stopped == "budget"
-    assert "raise max_usd to go on" in live_judge.last.why
-    n_replies = {group.judge: group.n_calls for group in store.summary()}
-    assert n_replies == {"openai:other": 20, live_judge.spec: 10}
-    assert len(server.requests) == 30
+CHILD = """
+import sys
+import dre.judges
+from judge_servers import pairs
+live = dre.judges.open("openai:m", store=sys.argv[2], base_url=sys.argv[1], concurrency=4,
+                       price="1,10")
+live.score(pairs(40))
+"""
 
 
-def test_replies_of_a_batch_whose_price_was_not_known_count_at_the_price_of_batches():
-    with Server(servers.graded) as server:
-        live_judge = judge(server.url)
-        request = live_judge.unanswered(pairs(1))[0]
-        reply = dre.judges.store.Reply(
-            '{"score": 3}', input_tokens=1000, output_tokens=100, source="batch"
+def start_child(server, store):
+    command = [sys.executable, "-c", CHILD, server.url, str(store)]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.Popen(
+        command, env=environment, preexec_fn=conftest.heed_interrupts, stderr=subprocess.PIPE
+    )
+
+
+@pytest.mark.parametrize("sign, n_lost", [(signal.SIGKILL, 4), (signal.SIGINT, 0)])
+def test_a_run_that_is_ended_goes_on_and_pays_for_nothing_twice(tmp_path, sign, n_lost):
+    store = tmp_path / "s.sqlite"
+    with Server(servers.graded, delay=0.1) as server:
+        child = start_child(server, store)
+        while len(server.requests) < 14:
+            time.sleep(0.01)
+        child.send_signal(sign)
+        assert child.wait() != 0
+        assert start_child(server, store).wait() == 0
+        assert 40 <= len(server.requests) <= 40 + n_lost
+        assert len({request.raw for request in server.requests}) == 40
+    assert Store(store).bill("judge")["replies"].sum() == 40
+
+
+COMMAND = """
+import sys
+from dre.commands.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_a_second_interrupt_ends_at_once(tmp_path):
+    (tmp_path / "p.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs(30)))
+    with Server(servers.graded, delay=20) as server:
+        words = ["judge", "run", "p.jsonl", "--judge", "openai:m", "--base-url", server.url]
+        command = [sys.executable, "-c", COMMAND, *words, "--store", "s.sqlite"]
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+        child = subprocess.Popen(
+            command, env=environment, cwd=tmp_path, preexec_fn=conftest.heed_interrupts
         )
-        live_judge.store.put([(request, reply)])
-        price = dre.judges.prices.Price(1.0, 10.0, batch_share=0.5)
-        table = judge(server.url, live_judge.store, price=price).score(pairs(1))
-    assert table["cost"].tolist() == [pytest.approx(0.5 * 0.002)]
+        while not server.requests:
+            time.sleep(0.05)
+        child.send_signal(signal.SIGINT)
+        time.sleep(1)
+        assert child.poll() is None  # the calls in flight may finish
+        child.send_signal(signal.SIGINT)
+        assert child.wait(timeout=10) == 130
+
+
+# The store
+
+
+def test_another_process_with_the_same_judge_is_refused_and_another_judge_is_not(tmp_path):
+    store = tmp_path / "s.sqlite"
+    with Server(servers.graded, delay=0.1) as server:
+        child = start_child(server, store)
+        while not server.requests:
+            time.sleep(0.01)
+        with pytest.raises(TryLater, match="another run asks openai:m now"):
+            judge(server, store=store).score(pairs(50))
+        other = dre.judges.open("openai:other", store=store, base_url=server.url)
+        assert (other.score(pairs(2))["status"] == "ok").all()
+        assert child.wait() == 0
+
+
+def test_two_threads_with_the_same_judge_pay_for_each_reply_once(tmp_path):
+    with Server(servers.graded, delay=0.01) as server:
+        opened = [judge(server, store=tmp_path / "s.sqlite") for _ in range(2)]
+        side_by_side([lambda live=live: live.score(pairs(20)) for live in opened])
+        assert len(server.requests) == 20
+
+
+@pytest.mark.parametrize("content", ["CREATE TABLE reply (key TEXT)", "PRAGMA user_version = 9"])
+def test_a_store_of_another_form_is_refused_and_stays_as_it_is(content, tmp_path):
+    path = tmp_path / "s.sqlite"
+    connection = sqlite3.connect(path)
+    connection.execute(content)
+    connection.commit()
+    connection.close()
+    before = path.read_bytes()
+    with always(servers.openai(GOOD)) as server:
+        with pytest.raises(DreError, match="a store of another form"):
+            judge(server, store=path).score(pairs(2))
+        assert not server.requests
+    assert path.read_bytes() == before
+
+
+def test_a_store_that_is_no_database_or_a_folder_is_said_before_a_call(tmp_path):
+    (tmp_path / "text").write_text(
+        "These are no replies, but more than a header of SQLite has." * 9
+    )
+    (tmp_path / "folder").mkdir()
+    with always(servers.openai(GOOD)) as server:
+        for name in ("text", "folder", "text/below"):
+            with pytest.raises(DreError, match="the store cannot be used"):
+                judge(server, store=tmp_path / name).score(pairs(2))
+        assert not server.requests
+
+
+def test_reading_makes_no_store_and_a_new_one_is_its_owners_alone(tmp_path):
+    path = tmp_path / "below" / "s.sqlite"
+    with always(servers.openai("Four: \ud83d half".encode("utf-8", "replace").decode())) as server:
+        live = judge(server, store=path)
+        assert live.score(pairs(1), ask=False)["status"].tolist() == ["missing"]
+        assert "1 call to make" in live.estimate(pairs(1))
+        assert not path.exists()
+        live.score(pairs(1))
+    assert path.stat().st_mode & 0o777 == 0o600
+    text = sqlite3.connect(path).execute("SELECT * FROM call").fetchall()
+    assert "ferns" not in str(text)  # texts of dialogues are not stored
+
+
+def test_half_of_a_surrogate_pair_is_no_reason_to_lose_a_reply():
+    half = servers.openai(GOOD, model="\ud83d")
+    with_top = servers.with_logprobs(servers.openai("2"), {"2": 0.6, "\ud83d": 0.4})
+    with always(half) as server:
+        live = judge(server, concurrency=1)
+        live.account = "\ud83d"
+        table = live.score([pairs(1)[0], {**pairs(2)[1], "response": "\ud83d"}, *pairs(12)[2:]])
+        assert table["status"].tolist() == ["ok", "error", *["ok"] * 10]
+        assert "surrogates not allowed" in table["reason"][1]
+        server.script = lambda request: with_top
+        assert judge(server, logprobs=2).score(pairs(1), "quality_overall")["score_llm"][0] == 2
+
+
+def test_the_bill_says_who_was_asked_for_what_in_which_run(tmp_path):
+    with always(servers.openai(GOOD)) as server:
+        live = judge(server, store=tmp_path / "s.sqlite", account="table 1")
+        live.run = "first"
+        live.score(pairs(2))
+        live.run, live.account = "second", "table 2"
+        live.score(pairs(3))
+    bill = live.store.bill("judge", "account")
+    assert bill[["account", "replies"]].to_numpy().tolist() == [["table 1", 2], ["table 2", 1]]
+    assert live.store.bill("run", run="second")["replies"].tolist() == [1]
+    assert live.store.spent(run="first") == pytest.approx(2 * 150 / 1e6)
+
+
+# The command
+
+
+def test_the_command_estimates_asks_shows_and_bills(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "p.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs(3)))
+    with always(servers.openai(GOOD)) as server:
+        words = ["p.jsonl", "--judge", "openai:m", "--store", "s.sqlite", "--price", "1,1"]
+        words += ["--base-url", server.url]
+        assert main(["judge", "estimate", *words]) == 0
+        assert "3 calls to make" in capsys.readouterr().out
+        assert not server.requests
+        assert main(["judge", "run", *words, "-o", "o.csv"]) == 0
+        assert main(["judge", "run", *words, "-o", "o.csv"]) == 0
+        assert len(server.requests) == 3
+        capsys.readouterr()
+        assert main(["judge", "show", "own/1", *words]) == 0
+        output = capsys.readouterr().out
+        assert "The 1 ferns" in output
+        assert "--- reply: ok, from test-model ---" in output
+        assert "score_llm: 4.0" in output
+        assert re.search(r"openai:m \| llm_only \| 3 .*\| 150 \| 30 \| 0.0002", output)
+        assert f"Store: {tmp_path / 's.sqlite'}." in output
+        assert main(["judge", "show", "own/9", *words]) == 2
+        assert main(["judge", "run", *words, "-o", "o.csv", "--plain"]) == 2
+        assert "o.csv is of another run" in capsys.readouterr().err
+        assert main(["judge", "run", *words, "--prompt", "classify"]) == 2  # none can be read
+        assert main(["judge", "run", *words, "--temperature", "1", "--max-usd", "0"]) == 1
+        assert "stopped before $0 would be passed" in capsys.readouterr().out
+        assert main(["judge", "run", *words, "--param", "store=1"]) == 2
+
+
+def test_a_function_and_a_judge_without_a_name_need_no_server():
+    live = dre.judges.open(lambda context, response: len(response) / 10)
+    table = live.score(pairs(2) + [{**pairs(1)[0], "pair_id": "x", "response": "long" * 20}])
+    assert table["score_llm"].tolist()[:2] == [2.4, 2.4]
+    assert table["status"].tolist() == ["ok", "ok", "malformed"]
+    with pytest.raises(DreError, match="options of a judge that is opened by its name"):
+        dre.judges.open(len, repeats=2)
+
+
+def test_the_retired_sdk_of_gemini_is_taken_where_the_new_one_is_not(monkeypatch):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        "importlib.util.find_spec", lambda name: None if name == "google.genai" else find(name)
+    )
+    with always(servers.gemini(GOOD)) as server:
+        live = judge(server, "gemini")
+        assert type(live.client).__name__ == "RetiredGemini"
+        assert live.score(pairs(2))["score_llm"].tolist() == [4, 4]
+        assert live.last.spent == pytest.approx(2 * 150 / 1e6)
+        assert "responseSchema" in json.dumps(server.requests[0].body)
+        server.script = lambda request: servers.error("gemini", 404, "no model m")
+        with pytest.raises(DreError, match="no model m"):
+            judge(server, "gemini", temperature=1).score(pairs(9))

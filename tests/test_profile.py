@@ -128,8 +128,11 @@ def test_a_set_that_the_budget_ends_goes_on_later(project):
     root, server = project
     settings = with_set(root, server, "mini:train", train=5, test=2)
     (entry,) = settings.augment
-    poor = entry.model_copy(update={"judge": entry.judge.model_copy(update={"max_usd": 0.008})})
-    with pytest.raises(DreError, match="not complete.*raise max_usd to go on.*goes on"):
+    poor = entry.model_copy(update={"judge": entry.judge.model_copy(update={"max_usd": 0.02})})
+    server.script = lambda request: openai(
+        writer(request).body["choices"][0]["message"]["content"], tokens=(50, 600)
+    )
+    with pytest.raises(DreError, match="not complete.*would be passed.*goes on"):
         written_sets.write_sets(settings.model_copy(update={"augment": (poor,)}))
     n_calls = len(server.requests)
     assert 0 < n_calls < 7 * 11
@@ -230,26 +233,18 @@ def test_the_files_of_a_profile_are_found_from_any_folder(project):
 
 
 def test_a_judge_of_a_profile_that_cannot_be_read_stops_in_one_sentence(project):
-    """Unless the profile says that it goes on; its file of tags is found from any folder."""
     root, server = project
     server.script = lambda request: openai("[PLAN]Hm.[/PLAN]4")
-    tags = "- {begins: ['[PLAN]'], ends: ['[/PLAN]']}"
-    (root / "tags.yaml").write_text(tags)
     path = root / "profiles/mini.yaml"
-    unread = f"{{model: 'openai:m', base_url: '{server.url}', plain: true}}"
-    judge = unread.replace("}", ", keep_going: true, thinking_tags: tags.yaml}")
-    for described, expected in ((unread, "malformed"), (judge, "ok")):
-        text = (HERE / "profiles/mini.yaml").read_text()
-        path.write_text(text.replace('["recorded:claude-2026-11"]', f"[{described}]"))
-        settings = profile("mini", root)
-        [asked] = judgements.panel(settings)
-        rows = pd.DataFrame(pairs(30)).assign(facts="")
-        if expected == "malformed":
-            with pytest.raises(DreError, match="none of its first 10.*keep_going: true") as raised:
-                asked.ask(rows, "llm_only")
-            assert "\n" not in str(raised.value)
-        else:
-            assert set(asked.ask(rows, "llm_only")["status"]) == {"ok"}
+    described = f"{{model: 'openai:m', base_url: '{server.url}', plain: true}}"
+    text = (HERE / "profiles/mini.yaml").read_text()
+    path.write_text(text.replace('["recorded:claude-2026-11"]', f"[{described}]"))
+    [asked] = judgements.panel(profile("mini", root))
+    rows = pd.DataFrame(pairs(30)).assign(facts="")
+    with pytest.raises(DreError, match="none of its first 10") as raised:
+        asked.ask(rows, "llm_only")
+    assert "\n" not in str(raised.value)
+    assert len(server.requests) == 10
 
 
 @needs_data

@@ -24,7 +24,7 @@ from dre.calibrated import Calibrated
 from dre.commands.main import main
 from dre.datasets.dialogues import load
 from dre.errors import DreError
-from dre.judges.asking import Run
+from dre.judges.ask import Run
 from dre.score import metric as metrics
 from dre.score import threads
 from dre.slm import SLM, recipes
@@ -270,7 +270,7 @@ def test_a_bad_line_stops_the_run_or_is_set_aside_and_counted(slm, tmp_path, cap
             "in.jsonl --field system=modle",
             "--field names modle: expected a column, the records have ",
         ),
-        ("new.csv --method non_dre --judge recorded:claude-2026-11", "for 1 of 1 pairs"),
+        ("new.csv --method non_dre --judge recorded:claude-2026-11", "does not know pair 2"),
         ("two.csv --judge recorded:claude-2026-11", "make ids unique, also between systems"),
         ("none.jsonl", "none.jsonl: cannot be read (No such file"),
         (
@@ -573,7 +573,7 @@ def test_without_any_score_nothing_is_written(slm, responses, tmp_path, capsys):
         assert dre("score", few_responses, "-o", output, *options) == 1
     expected = (
         "nothing was written: 2 pairs of 'alpha' have no score: the judge's reply is error "
-        "(first alpha/c0: HTTP 400"
+        "(first alpha/c0: Error code: 400 - "
     )
     assert expected in capsys.readouterr().err
     assert not list(tmp_path.glob("none.csv*"))

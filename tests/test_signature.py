@@ -81,7 +81,7 @@ def test_a_parameter_with_a_bar_or_a_colon_runs_twice(server, command, value, ca
     run = [*command.split(), "in.jsonl", "-o", "o.csv", *judge_options]
     # The prompt wants JSON, and the judge gives none: the run gets as far as its replies.
     assert main(run) == 2
-    assert "malformed" in capsys.readouterr().err
+    assert "can be read" in capsys.readouterr().err
     Path("polite.txt").write_text(TEMPLATE.format(scale=[0, 5]))
     run += ["--prompt", "polite.txt"]
     Path("o.csv").unlink(missing_ok=True)

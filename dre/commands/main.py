@@ -104,6 +104,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             "interrupted: what was finished is kept; run the same command again to go on",
             file=sys.stderr,
         )
+        from dre.judges import ask
+
+        if ask.is_asking():  # a second interrupt does not wait for the calls in flight
+            os._exit(_INTERRUPTED)
         return _INTERRUPTED
 
 

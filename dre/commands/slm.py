@@ -12,8 +12,8 @@ from dre.paper.profile import profile
 
 _PERCENTAGES = ("positive", "adversarial", "random_rejected", "overall")
 CONTEXTS = (
-    "contexts with labelled responses: NAME:SPLIT such as mini:train, or a file as dre augment "
-    "generate writes it"
+    "contexts with labelled responses: NAME:SPLIT such as mini:train, or a file as `dre augment` "
+    "writes it"
 )
 
 

@@ -156,7 +156,7 @@ def load(name: str, split: str) -> list[Context]:
 
     Parameters
     ----------
-    name : the data set, a key of `SPLITS`, or the path of a file. One that ``dre augment generate``
+    name : the data set, a key of `SPLITS`, or the path of a file. One that ``dre augment``
         or a profile's ``augment`` wrote ends in ``.jsonl``. One in the form of the papers' sets
         (`dre.datasets.authors`) ends in ``.json``, and all of it is the split that is asked for.
 
@@ -410,7 +410,7 @@ def _written_file(path, split):
     if not Path(path).is_file():
         raise DreError(
             f"{path}: there is no such file yet: `augment` of the profile or "
-            "`dre augment generate` writes it"
+            "`dre augment` writes it"
         )
     contexts = [context for context in read_contexts(path) if context.split == split]
     if not contexts:

@@ -28,7 +28,7 @@ class AnyJudge(Protocol):
     ----------
     spec : str
         Its name.
-    last : dre.judges.asking.Run
+    last : dre.judges.ask.Run
         What its last `score` did.
     """
 
@@ -76,7 +76,7 @@ def open(judge: str | Callable[..., float] | AnyJudge, /, **options: Any) -> Any
     if not isinstance(judge, str):
         if options:
             raise DreError(f"{', '.join(options)}: options of a judge that is opened by its name")
-        return Function(judge) if callable(judge) else judge
+        return Function(judge) if callable(judge) else judge  # type: ignore[return-value]
     if is_recording(judge):
         name = judge.removeprefix(_RECORDED)
         chosen = {key: options[key] for key in ("repeat", "repeats") if key in options}

@@ -35,31 +35,10 @@ Reply with one JSON object and nothing else: {"score": <number from 0.0 to 5.0>}
 
 
 def prompt_for(question: str) -> Prompt:
-    """Return the prompt that asks a question about a response, on a scale from 0 to 5.
-
-    Raises
-    ------
-    DreError
-        If the question is empty, or has the braces of a slot.
-    """
-    template = template_for(question)
-    return from_text(_one_line(question), template, "the prompt of the criterion")
-
-
-def template_for(question: str) -> str:
-    """Return the template file of the prompt, for ``--prompt``; the replies to both are shared."""
-    question = _one_line(question)
-    # A text in JSON is one in YAML, too.
-    in_yaml = json.dumps(question, ensure_ascii=False)
-    return _TEMPLATE % (in_yaml, question)
-
-
-def _one_line(question):
-    """Return a question on one line; DreError if it cannot be asked."""
+    """Return the prompt that asks a question about a response, on a scale from 0 to 5."""
     question = " ".join(question.split())
-    if not any(sign.isalpha() for sign in question) or "{{" in question:
-        raise DreError(
-            f"the criterion is {question!r}: expected a question about the reply, such as "
-            "'How polite is the reply?'"
-        )
-    return question
+    if not question or "{{" in question:
+        raise DreError(f"the criterion is {question!r}: expected a question about the reply")
+    # A text in JSON is one in YAML, too.
+    template = _TEMPLATE % (json.dumps(question, ensure_ascii=False), question)
+    return from_text(question, template, "the prompt of the criterion")

@@ -1,55 +1,38 @@
-"""Read a judge's reply: its verdict, or why it has none.
+"""Read a judge's reply: its verdict, or why it has none. Nothing is guessed, rounded or clipped.
 
-`parse_reply` drops the thinking that some models write first, and then reads the rest in one of two
-ways. If a JSON schema went with the request, the whole reply has to be the JSON object
-(`dre.judges.parse_json`). Otherwise the reply is text, and a line of it has to be the verdict
-(`dre.judges.parse_text`). Nothing is guessed: what is not clear is ``malformed``.
-
-The time that this takes grows linearly with the length of a reply.
+If a JSON schema went with the request, the whole reply has to be the object. Otherwise it is the
+object, or the first or the last line gives the value and nothing else: ``4``, ``**Score:** 4/5``,
+``- Coherence: 3``, ``Answer: No.``. Where several lines do, they have to agree. Without a schema a
+judge that quotes the dialogue there is misread.
 """
 
+import functools
+import json
 import re
-from typing import NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
-from dre.judges import parse_json, parse_text, thinking
-from dre.judges.parse_json import Value
-from dre.judges.parse_values import Unclear, on_scale, scale_of
+import pydantic
 
-__all__ = ["Unclear", "Verdict", "on_scale", "parse_reply", "scale_of"]
-
-_CHARACTERS_OF_A_REFUSAL = 400  # from the start of a reply
-
+_N_RESPONSES = 5  # texts of each kind that a prompt of kind "generate" asks for
+_THINKING = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.IGNORECASE | re.DOTALL)
 _REFUSAL = re.compile(
-    # I cannot rate ...   I won't assign ...   I am unable to assess ...
-    r"\b(?:can(?:['\u2019]t|not)|could(?:n['\u2019]t| not)|won['\u2019]t|will not"
-    r"|(?:decline|refuse|unable) to)\s+(?:\w+\s+){0,3}?"
-    r"(?:rat|scor|judg|evaluat|assess|assign|classify|label|assist|help(?! but)|comply|provid)"
-    # Sorry, but ...   I apologize, but ...
-    r"|\b(?:sorry|apologi[sz]e),?\s+but\b"
-    # As an AI, I ...
-    r"|\bas an ai\b",
+    r"\b(?:can(?:['\u2019]t|not)|won['\u2019]t|unable to|decline to)\s+(?:\w+\s+){0,3}?"
+    r"(?:rat|scor|judg|evaluat|assess|assist|help(?! but)|comply|provid)|\bsorry,?\s+but\b",
     re.IGNORECASE,
 )
+_LONGEST = 200  # characters of a line that gives a value
+_NAMES = {
+    "score": "score|rating|grade|verdict|answer|response|output",
+    "influence": r"s_inf|(?:degree of )?influence(?: (?:degree|score))?",
+    "label": "label|prediction|class|answer|verdict|response|output",
+}
 
 
 class Verdict(NamedTuple):
     """The score or label in a reply, or the reason why there is none.
 
-    Attributes
-    ----------
-    status : str
-        ``ok``, or what became of the reply: ``malformed, refused, truncated, empty``; where no
-        reply came, ``error`` or ``missing``.
-    score_llm, s_inf : float or None
-        The score, on the prompt's scale, and the influence degree.
-    label : str or None
-        ``Positive`` or ``Negative``.
-    responses : dict or None
-        ``{"positive": (five texts), "adversarial": (five texts)}``.
-    reason : str
-        Why the status is not ``ok``.
-    span : tuple of int, or None
-        The position of the score or label in the reply: its first character, and the one after it.
+    ``status`` is ``ok``, or what became of the reply: ``malformed, refused, truncated, empty``;
+    where no reply came, ``error`` or ``missing``. ``score_llm`` is on the prompt's scale.
     """
 
     status: str
@@ -58,111 +41,146 @@ class Verdict(NamedTuple):
     label: str | None = None
     responses: dict | None = None
     reason: str = ""
-    span: tuple[int, int] | None = None
 
 
 def parse_reply(
-    prompt,
-    reply: str | None,
-    row: dict | None = None,
-    structured: bool = False,
-    tags: thinking.Table | None = None,
+    prompt: Any, reply: str | None, row: dict | None = None, structured: bool = False
 ) -> Verdict:
     """Return the `Verdict` of a reply. Never raises, whatever the reply is.
 
-    Parameters
-    ----------
-    prompt : dre.judges.prompts.Prompt
-        The prompt that was answered.
-    reply : str or None
-        The reply as it came.
-    row : dict or None
-        The row that the prompt was rendered with. If its texts hold tags such as ``</think>``, such
-        tags in the reply may be a quotation, and are not taken for the model's thinking.
-    structured : bool
-        Whether the prompt's JSON schema went with the request. Then the whole reply has to be the
-        JSON object.
-    tags : dre.judges.thinking.Table or None
-        The tags of thinking; those of the package if it is None.
+    ``structured`` says whether the prompt's JSON schema went with the request.
     """
-    reply = reply or ""
-    text = reply.strip()
-    offset = len(reply) - len(reply.lstrip())
-    refuses = False
+    text = (reply or "").strip()
+    thinking = _THINKING.match(text)
+    text = text[thinking.end() :].strip() if thinking else text
+    if not text:
+        return Verdict("empty", reason="the reply is empty, or nothing but thinking")
+    if "</think" in text.casefold():
+        return Verdict("malformed", reason="a tag of thinking stands within the reply")
     try:
-        answer = _answer(text, row or {}, tags or thinking.built_in())
-        has_thoughts = bool(text)
-        text = text[answer.start : answer.end]
-        offset += answer.start + len(text) - len(text.lstrip())
-        text = text.strip()
-        if not text:
-            what = "nothing but thinking" if has_thoughts else "empty"
-            raise Unclear(f"the reply is {what}", "empty")
-        refuses = _REFUSAL.search(text[:_CHARACTERS_OF_A_REFUSAL]) is not None
-        if structured:
-            values = parse_json.values_of_reply(text, prompt)
-        else:
-            values = _values_of_text(text, prompt, refuses)
-    except Unclear as unclear:
-        status = unclear.status or ("refused" if refuses else "malformed")
-        reason = unclear.reason
-        if structured and status == "malformed" and _is_verdict_as_text(text, prompt):
-            reason += "; --plain reads it"
-        return Verdict(status, reason=reason)
-
-    # The places are those of the reply as it came.
-    return _verdict(values, prompt, offset)
-
-
-def _values_of_text(text, prompt, refuses):
-    """The values of a reply without a schema; one that is cut off inside an object is truncated."""
-    try:
-        return parse_text.values_of_reply(text, prompt, bare=not refuses)
-    except Unclear as unclear:
-        if unclear.status is None and parse_json.breaks_off(text):
-            raise Unclear("the JSON object breaks off", "truncated") from None
-        raise
-
-
-def _verdict(values: dict[str, Value], prompt, offset) -> Verdict:
-    """The verdict that the values of all fields make."""
+        values = json.loads(_without_fence(text), object_pairs_hook=_once)
+        values = _model(prompt).model_validate(values).model_dump()
+    except (ValueError, RecursionError) as error:  # pydantic's error is a ValueError
+        may_be_text = not (structured or text[0] == "{" or _REFUSAL.search(text[:400]))
+        values = _in_lines(text, prompt) if may_be_text else None
+        if values is None:
+            reason = _in_words(error)
+            status = "refused" if _REFUSAL.search(text[:400]) else "malformed"
+            return Verdict(status, reason=f"no verdict: {reason}; the reply begins {text[:60]!r}")
     if prompt.kind == "generate":
-        responses = {field: value.value for field, value in values.items()}
-        return Verdict("ok", responses=responses)
-    main = values["label" if prompt.kind == "label" else "score"]
-    span = (main.start + offset, main.end + offset)
+        return Verdict("ok", responses={name: tuple(texts) for name, texts in values.items()})
     if prompt.kind == "label":
-        return Verdict("ok", label=main.value, span=span)
-    influence = values["influence"].value if "influence" in values else None
-    return Verdict("ok", score_llm=main.value, s_inf=influence, span=span)
+        return Verdict("ok", label=prompt.labels[values["label"]])
+    return Verdict("ok", score_llm=values["score"], s_inf=values.get("influence"))
 
 
-def _is_verdict_as_text(text, prompt):
-    """Whether a reply that is no single JSON object is a verdict where none was asked for."""
+def _without_fence(text):
+    """Return a text without the code fence that stands around it, if one does."""
+    if not (text.startswith("```") and text.endswith("```")):
+        return text
+    return re.sub(r"\A\w*", "", text.strip("`"))
+
+
+def _once(pairs):
+    """Return a JSON object as a dict; ValueError if a key is there twice."""
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        raise ValueError("a key is there twice")
+    return values
+
+
+def _in_words(error):
+    """Say what is wrong with an object, or with a text that is none."""
+    if isinstance(error, pydantic.ValidationError):
+        first = error.errors()[0]
+        return f"{'.'.join(map(str, first['loc']))} {first['msg']}".strip()
+    return "no JSON object" if isinstance(error, json.JSONDecodeError) else f"{error}"[:100]
+
+
+@functools.cache
+def _model(prompt) -> Any:
+    """Return the pydantic model of a reply, with the prompt's fields, scales and labels."""
+
+    def different(texts):
+        if len({" ".join(text.casefold().split()) for text in texts} - {""}) < _N_RESPONSES:
+            raise ValueError("a response is there twice, or empty")
+        return texts
+
+    def field(name):
+        if name == "label":
+            return (Literal[tuple(prompt.labels)], ...)
+        if prompt.kind == "generate":
+            length = pydantic.Field(min_length=_N_RESPONSES, max_length=_N_RESPONSES)
+            return (Annotated[list[str], length, pydantic.AfterValidator(different)], ...)
+        low, high = prompt.scale if name == "score" else prompt.influence
+        return (float, pydantic.Field(ge=low, le=high, strict=True))
+
+    fields: Any = {name: field(name) for name in prompt.fields}
+    config = pydantic.ConfigDict(extra="forbid")
+    return pydantic.create_model("Reply", __config__=config, **fields)
+
+
+def _in_lines(text, prompt):
+    """Return the values that whole lines give, or None if one is missing or given twice."""
+    if prompt.kind == "generate":
+        return None
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    labels_alone = [line_pattern(prompt, name, without_value=True) for name in prompt.fields]
+    lines = [
+        line
+        for line in lines
+        if len(line) >= _LONGEST or not any(label.fullmatch(line) for label in labels_alone)
+    ]
+    if any(line.startswith("{") for line in lines):  # an object stands beside other words
+        return None
+    if prompt.verdict == "whole_reply" and len(lines) != 1:
+        return None
+    values = {}
+    for name in prompt.fields:
+        pattern = line_pattern(prompt, name)
+        matches = [pattern.fullmatch(line) if len(line) < _LONGEST else None for line in lines]
+        at_the_ends = matches[: len(prompt.fields)] + matches[-len(prompt.fields) :]
+        found = {match["value"].casefold() for match in matches if match}
+        if len(found) != 1 or not any(at_the_ends):
+            return None
+        [value] = found
+        values[name] = value if name == "label" else float(value)
+    by_word = {label.casefold(): label for label in prompt.labels}
+    if "label" in values:
+        values["label"] = by_word[values["label"]]
     try:
-        return bool(parse_text.values_of_reply(text, prompt))
-    except Unclear:
-        return False
+        return _model(prompt).model_validate(values).model_dump()
+    except pydantic.ValidationError:
+        return None
 
 
-def _answer(text, row, tags):
-    """Where the answer stands behind the thinking at the start of a reply."""
-    whole = thinking.Answer(0, len(text))
-    if text.startswith("{") or not tags.has_mark(text):
-        return whole
-    if tags.has_mark("\n".join(_texts_of_row(row))):
-        return whole
-    return tags.answer(text)
+@functools.cache
+def line_pattern(prompt, name, without_value=False):
+    """Return the pattern of a line that gives the value of a field and nothing else.
 
-
-def _texts_of_row(row):
-    """All texts that a judge was shown with a row, those of its examples too."""
-    examples = row.get("examples")
-    items = [row, *examples] if isinstance(examples, list) else [row]
-    texts = []
-    for item in items:
-        turns = item.get("context") or ()
-        texts.extend([turns] if isinstance(turns, str) else turns)
-        for name in ("response", "reference", "facts"):
-            texts.append(item.get(name))
-    return [text for text in texts if isinstance(text, str)]
+    ``without_value``: of one that announces it, so that it stands on the next line.
+    """
+    names = _NAMES[name]
+    value = (
+        "|".join(map(re.escape, prompt.labels)) if name == "label" else r"[-+]?[0-9]+(?:\.[0-9]+)?"
+    )
+    scale = own_scale = ""
+    bullet = r"(?:[-\u2022]\s+)?"
+    if name == "score":
+        names += f"|{re.escape((prompt.criterion or 'overall').replace('_', ' '))}"
+        low, high = prompt.scale
+        bullet = bullet if low >= 0 else ""  # where it may be a minus
+        own_scale = rf"(?: [(\[]{low:g}(?:-| to ){high:g}[)\]])?"
+        scale = rf"(?:\s*(?:/|\(?out of)\s*{high:g}\)?)?(?:\s+(?:points?|stars?))?"
+    articles = "(?:(?:the|my|final|overall|llm) )*"
+    label = rf"(?:\d+[.)]\s*)?{articles}(?:{names})(?: score| rating)?{own_scale}[\s*_]*[:=]"
+    if without_value:
+        return re.compile(rf"\W*{label}\W*", re.IGNORECASE)
+    needed = "?" if len(prompt.fields) == 1 else ""
+    quotes = "\"'\u201c\u201d" if name == "label" else ""
+    marks = rf"[\s*_#(\[`$:{quotes}]*"
+    return re.compile(
+        rf"{marks}{bullet}{marks}(?:{label}){needed}{marks}"
+        rf"(?P<value>{value}){scale}[\s*_#).\]!`${quotes}]*",
+        re.IGNORECASE,
+    )

@@ -2,18 +2,18 @@
 
 import functools
 import hashlib
-from collections.abc import Callable, Collection
-from pathlib import Path
+from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from dre.datasets import recordings
 from dre.errors import DreError
-from dre.judges import prices, prompts
-from dre.judges.asking import Run
+from dre.judges import prompts
+from dre.judges.ask import Run
 from dre.judges.judge import frame, rows_of
-from dre.judges.parse import Unclear, Verdict, on_scale
-from dre.judges.prompts import Prompt
+from dre.judges.parse import Verdict
 
 
 class Recorded:
@@ -23,19 +23,11 @@ class Recorded:
     ----------
     name : str
         A folder of ``data/recorded``, or the path of another one.
-    repeat : int
-        The index of the first reply to take of each pair.
-    repeats : int
-        How many replies to take of each pair; the score is their mean.
-
-    Raises
-    ------
-    DreError
-        If there is no such recording, or a line of it is not a `Judgement`.
+    repeat, repeats : int
+        The first reply to take of each pair, and how many; the score is their mean.
     """
 
-    price = prices.Price(0.0, 0.0, "a recording")
-    max_usd = None
+    price = None
 
     def __init__(self, name: str, repeat: int = 0, repeats: int = 1):
         self.spec = f"recorded:{name}"
@@ -43,6 +35,7 @@ class Recorded:
         self.repeats = repeats
         self.last = Run()
         self._verdicts, sha256 = self._load(name)
+        self.prompt_names = {prompt for prompt, _ in self._verdicts}
         self.signature = f"{self.spec} repeat={repeat} repeats={repeats} sha256={sha256[:12]}"
 
     def _load(self, name):
@@ -50,109 +43,61 @@ class Recorded:
         self._folder = recordings.folder(name)
         return _verdicts_in(self._folder)
 
-    @property
-    def prompt_names(self) -> set[str]:
-        """The prompts, of any repeat, that were recorded."""
-        return {name for name, _ in self._verdicts}
+    def _check(self, name, prompt_or_row):
+        """Raise `DreError` unless a prompt or a text is what was recorded under a name."""
+        recordings.check_hash(self._folder, name, prompt_or_row)
 
     def knows(self, prompt_name: str) -> bool:
         """Return whether anything was recorded with a prompt."""
         return prompt_name in self.prompt_names
 
-    def prompt(self, name_or_path: str | Path | Prompt) -> str | Prompt:
-        """Return the prompt that is meant by a name or a path, or a prompt as it is.
+    def prompt_name(self, prompt: Any) -> str:
+        """Return the name of a prompt in the recording; `DreError` if it has other words there."""
+        if isinstance(prompt, str) and prompt not in prompts.names():
+            return prompt
+        loaded = prompts.load(prompt)
+        if loaded.name in self.prompt_names:
+            self._check(loaded.name, loaded)
+        return loaded.name
 
-        A recording may have prompts that are not built in; these are returned as their name.
-
-        Raises
-        ------
-        DreError
-            If there is no such prompt, or the recording was made with other words or another scale
-            under this name.
-        """
-        recorded_names = self.prompt_names
-        if isinstance(name_or_path, str) and name_or_path in recorded_names - set(prompts.names()):
-            return name_or_path
-        prompt = prompts.load(name_or_path)
-        if prompt.name in recorded_names:
-            recordings.check_hash(self._folder, prompt.name, prompt)
-        return prompt
-
-    def estimate(
-        self,
-        pairs: pd.DataFrame | list[dict],
-        prompt: str | Path | Prompt = "llm_only",
-        retry: Collection[str] = (),
-    ) -> str:
-        """Say in words that nothing would be asked; raise `DreError` if a reply is not recorded."""
+    def estimate(self, pairs: Any, prompt: Any = "llm_only", retry: Any = ()) -> str:
+        """Say that nothing would be asked; raise `DreError` if a reply is not recorded."""
         self.score(pairs, prompt)
         return "0 calls to make: all is recorded"
 
     def score(
         self,
         pairs: pd.DataFrame | list[dict],
-        prompt: str | Path | Prompt = "llm_only",
-        retry: Collection[str] = (),
+        prompt: Any = "llm_only",
+        retry: Any = (),
         first: int = 0,
         ask: bool = True,
-        examples: dict[str, list] | None = None,
+        examples: Any = None,
     ) -> pd.DataFrame:
         """Return the table of recorded verdicts, as `dre.judges.judge.Judge.score` does.
 
-        Parameters
-        ----------
-        pairs, prompt, first, examples
-            As for `Judge.score`; a recording takes no examples.
-        retry
-            Without effect: a recording has one reply for each repeat.
-        ask : bool
-            Whether a reply that is not recorded is an error. Otherwise its pair is ``missing``.
-
-        Raises
-        ------
-        DreError
-            If a reply is not recorded, or a prompt or a text is not the recorded one of its name.
+        Without `ask` a pair that is not recorded is ``missing``, and else a `DreError`.
         """
         if examples is not None:
-            raise DreError(
-                f"{self.spec} was shown no examples that could be chosen here: use a live judge"
-            )
-        rows = rows_of(pairs)
-        loaded = self.prompt(prompt)
-        name = loaded if isinstance(loaded, str) else loaded.name
-        repeats = list(range(self.repeat + first, self.repeat + first + self.repeats))
-        verdicts_by_repeat = [self._verdicts.get((name, repeat), {}) for repeat in repeats]
+            raise DreError(f"{self.spec} was shown no examples: ask a live judge")
+        name = self.prompt_name(prompt)
+        start = self.repeat + first
+        by_repeat = [
+            self._verdicts.get((name, repeat), {}) for repeat in range(start, start + self.repeats)
+        ]
         outcomes = {}
-        for row in rows:
+        for row in rows_of(pairs):
             pair_id = row["pair_id"]
-            verdicts = [by_pair[pair_id] for by_pair in verdicts_by_repeat if pair_id in by_pair]
+            verdicts = [verdicts[pair_id] for verdicts in by_repeat if pair_id in verdicts]
+            if verdicts:
+                self._check(pair_id, row)
+            elif ask:
+                raise DreError(
+                    f"{self.spec} is a recording and does not know pair {pair_id} with prompt "
+                    f"{name} (it has {', '.join(sorted(self.prompt_names))}): ask a live judge"
+                )
             outcomes[pair_id] = [(verdict, 0.0) for verdict in verdicts]
-        missing = [pair_id for pair_id, replies in outcomes.items() if len(replies) < self.repeats]
-        if ask and missing:
-            raise DreError(
-                f"{self.spec} is a recording and knows only its own pairs, {self.known(name)}: it "
-                f"lacks prompt {name}, repeats {repeats}, for {len(missing)} of {len(rows)} pairs, "
-                f"first {missing[0]}. Score pairs that it knows, or name a judge that can be asked"
-            )
-        for row in rows:
-            if outcomes[row["pair_id"]]:
-                self._check_texts(row)
         return frame(outcomes)
-
-    def known(self, prompt_name: str) -> str:
-        """Say in words what was recorded with a prompt; if nothing, which prompts there are."""
-        sets = set()
-        for (name, _), verdicts in self._verdicts.items():
-            if name == prompt_name:
-                sets.update(pair_id.partition("/")[0] for pair_id in verdicts)
-        if sets:
-            return f"those of {', '.join(sorted(sets))}"
-        prompt_names = ", ".join(sorted(self.prompt_names))
-        return f"none with prompt {prompt_name} (it was asked with {prompt_names})"
-
-    def _check_texts(self, row):
-        """Raise `DreError` unless a pair has the texts that were recorded under its id."""
-        recordings.check_hash(self._folder, row["pair_id"], row)
 
 
 @functools.lru_cache(maxsize=4)
@@ -161,64 +106,35 @@ def _verdicts_in(folder):
     verdicts = {}
     for _, line in recordings.judgements(folder):
         of_repeat = verdicts.setdefault((line.prompt, line.repeat), {})
-        of_repeat[line.pair_id] = Verdict(
-            line.status, score_llm=line.score, s_inf=line.influence, label=line.label
-        )
-    content = (folder / "judgements.jsonl").read_bytes()
-    return verdicts, hashlib.sha256(content).hexdigest()
+        of_repeat[line.pair_id] = Verdict(line.status, line.score, line.influence, line.label)
+    return verdicts, hashlib.sha256((folder / "judgements.jsonl").read_bytes()).hexdigest()
 
 
 class Function:
-    """A judge that is a Python function.
+    """A judge that is a Python function: ``f(context, response)`` returns a score.
 
-    Parameters
-    ----------
-    f : callable
-        ``f(context, response)`` returns a score on the prompt's scale; ``context`` is a tuple of
-        turns, oldest first. A pair for which it raises is an ``error``, and a score off the scale
-        is ``malformed``. Nothing is stored.
+    A pair for which it raises is an ``error``. Nothing is stored.
     """
 
-    price = prices.Price(0.0, 0.0, "a function")
-    max_usd = None
+    price = None
     repeats = 1
 
     def __init__(self, f: Callable[[tuple[str, ...], str], float]):
         self.f = f
         self.last = Run()
-        name = getattr(f, "__qualname__", type(f).__qualname__)
-        self.spec = f"function:{f.__module__}.{name}"
-        self.signature = self.spec
+        self.spec = self.signature = f"function:{f.__module__}.{getattr(f, '__qualname__', f)}"
 
-    def score(
-        self,
-        pairs: pd.DataFrame | list[dict],
-        prompt: str | Path | Prompt = "llm_only",
-        retry: Collection[str] = (),
-        first: int = 0,
-        ask: bool = True,
-        examples: dict[str, list] | None = None,
-    ) -> pd.DataFrame:
-        """Return the table of `dre.judges.judge.frame`: one row per pair.
-
-        Raises `DreError` if the prompt asks for no score, or examples are given.
-        """
-        loaded = prompts.load(prompt)
-        if loaded.kind != "score" or examples is not None:
-            raise DreError(f"{self.spec}: expected a prompt that asks for a score, and no examples")
-        rows = rows_of(pairs)
+    def score(self, pairs: Any, prompt: Any = "llm_only", **_: Any) -> pd.DataFrame:
+        """Return the table of `dre.judges.judge.frame`: one row per pair."""
+        low, high = prompts.load(prompt).scale or (-np.inf, np.inf)
         outcomes = {}
-        for row in rows:
-            verdict = self._verdict(row, loaded)
+        for row in rows_of(pairs):
+            try:
+                score = float(self.f(row["context"], row["response"]))
+                verdict = Verdict("ok", score)
+                if not low <= score <= high:
+                    verdict = Verdict("malformed", reason=f"{score:g} is off {low:g}-{high:g}")
+            except Exception as error:
+                verdict = Verdict("error", reason=repr(error))
             outcomes[row["pair_id"]] = [(verdict, 0.0)]
         return frame(outcomes)
-
-    def _verdict(self, row: dict, prompt: Prompt) -> Verdict:
-        """What the function gives one pair."""
-        try:
-            score = self.f(row["context"], row["response"])
-            return Verdict("ok", score_llm=on_scale("score", score, prompt))
-        except Unclear as unclear:
-            return Verdict("malformed", reason=unclear.reason)
-        except Exception as error:
-            return Verdict("error", reason=repr(error))

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import pandas as pd
 
 from dre.errors import DreError
-from dre.judges import asking
-from dre.judges.store import new_run
+from dre.judges.ask import side_by_side
+from dre.judges.judge import new_run
 from dre.paper import bill, judgements, plan, trainings
 from dre.paper.judgements import PaidBy, PanelJudge
 from dre.paper.plan import Ask
@@ -36,7 +36,7 @@ def ask(settings: Profile, notebook: str | None = None, run: str | None = None) 
     notebook : str, optional
         Only what this notebook reads; by default what all notebooks of the profile read.
     run : str, optional
-        The run that pays, as `dre.judges.store.new_run` returns it; by default one of its own.
+        The run that pays, as `dre.judges.judge.new_run` returns it; by default one of its own.
 
     Raises
     ------
@@ -55,7 +55,7 @@ def ask(settings: Profile, notebook: str | None = None, run: str | None = None) 
     ask_judge = functools.partial(
         _ask_judge, planned=planned, numbers=numbers, run=run or new_run()
     )
-    asking.side_by_side([functools.partial(ask_judge, judge) for judge in live_judges])
+    side_by_side([functools.partial(ask_judge, judge) for judge in live_judges])
 
 
 def _numbers_shown(settings, planned):

@@ -1,13 +1,14 @@
 """The bill of a profile: what its live judges were asked, table by table, and what that took.
 
-It is read from the store, where each call stands on the account of a profile and one of its tables.
-So it has the calls of all runs of the profile, also of those that were ended or killed. A reply
-that two tables read stands with the one that asked for it first.
+It is read from the store, where each call stands on the account of a profile and one of its tables,
+whichever run paid for it. A reply that two tables read stands with the one that asked for it first.
 """
 
+import math
+
+import numpy as np
 import pandas as pd
 
-from dre.judges import bill
 from dre.judges.store import Store
 from dre.paper.profile import Profile
 from dre.tables import Table
@@ -17,18 +18,21 @@ NAME = "bill_of_run"
 _HEADERS = {
     "judge": "Judge",
     "table": "Asked for",
-    "calls": "Calls",
-    "calls_without_reply": "Without a reply",
+    "replies": "Replies",
+    "errors": "Errors",
+    "lost": "Lost calls",
     "input_tokens": "Tokens in",
     "output_tokens": "Tokens out",
     "usd": "Dollars",
-    "usd_uncertain": "Of them perhaps not billed",
+    "usd_lost": "Of them for lost calls",
     "seconds": "Seconds",
 }
-_IN_ALL = "in all"
+_SUMS = list(_HEADERS)[2:]
+_DIGITS = dict.fromkeys(_SUMS, 0) | {"usd": 4, "usd_lost": 4}
 _NOTE = (
-    "Calls of all runs of the profile. Seconds are from call to reply and added up; calls ran side "
-    "by side. A dash: not known (no price, or a reply of a batch)."
+    "Calls of all runs of the profile. Errors cost nothing; of lost calls no whole answer came, "
+    "and they count at the most that they can cost. Seconds are from call to reply and added up; "
+    "calls ran side by side. A dash: not known."
 )
 
 
@@ -38,57 +42,49 @@ def account(profile: Profile, table: str) -> str:
 
 
 def lines(profile: Profile, run: str | None = None) -> pd.DataFrame:
-    """Return the bill of a profile: a line for each judge and table, as the plan orders them.
+    """Return the bill of a profile: a line for each judge and table, and the sums; or no line.
 
     Parameters
     ----------
     profile : the profile.
     run : str, optional
         Only what this run paid for; by default what all runs of the profile did.
-
-    Returns
-    -------
-    Columns ``judge, table`` and those of `dre.judges.bill.lines`.
     """
-    store = Store()
-    try:
-        groups = store.summary(run)
-    finally:
-        store.close()
     beginning = account(profile, "")
-    own_groups = [group for group in groups if group.account.startswith(beginning)]
-    table = bill.lines(own_groups, ["judge", "account"])
-    names = [text.removeprefix(beginning) for text in table["account"]]
-    return table.drop(columns="account").assign(table=names).sort_values(["judge", "table"])
+    store = Store()
+    bill = store.bill("judge", "account", run=run)
+    store.close()
+    is_own = [account.startswith(beginning) for account in bill["account"]]
+    bill = bill.loc[np.array(is_own, bool)].astype(dict.fromkeys(_SUMS, float))
+    names = [account.removeprefix(beginning) for account in bill["account"]]
+    bill = bill.drop(columns=["account", "priced"]).assign(table=names)
+    if bill.empty:
+        return bill
+    sums = {"judge": "all judges", "table": "in all", **bill[_SUMS].sum(min_count=1)}
+    return pd.concat([bill, pd.DataFrame([sums])], ignore_index=True)
 
 
 def in_words(profile: Profile, run: str) -> str:
     """Return the bill as a run prints it at its end; "" if nobody was ever asked."""
-    of_all_runs = lines(profile)
-    if of_all_runs.empty:
+    table = lines(profile)
+    if table.empty:
         return ""
     texts = [f"the bill of profile {profile.name}, with all its runs (store {Store().path}):"]
-    for line in _with_sums(of_all_runs):
-        texts.append(f"  {line['judge']}, {line['table']}: {bill.in_words(line)}")
-    of_run = lines(profile, run)
-    now = bill.in_words(_sums(of_run)) if len(of_run) else "nobody was asked, all was stored"
+    for row in table.to_dict("records"):
+        texts.append(f"  {row['judge']}, {row['table']}: {_one_line(row)}")
+    of_run = lines(profile, run).tail(1).to_dict("records")
+    now = _one_line(of_run[0]) if of_run else "nobody was asked, all was stored"
     return "\n".join([*texts, f"of this, this run: {now}"])
 
 
-def _with_sums(table):
-    """Return the lines of a bill, and after those of a judge with several their sums."""
-    rows = []
-    for judge, of_judge in table.groupby("judge", sort=False):
-        rows += of_judge.to_dict("records")
-        if len(of_judge) > 1:
-            rows.append({"judge": judge, "table": _IN_ALL} | _sums(of_judge))
-    return rows
-
-
-def _sums(table):
-    """Return the sums of some lines of a bill."""
-    sums = table.drop(columns=["judge", "table"]).sum(min_count=1)
-    return {str(column): float(value) for column, value in sums.items()}
+def _one_line(row):
+    """Return a line of a bill in words."""
+    words = [f"{row['replies']:,.0f} replies"]
+    words += [f"{row['errors']:,.0f} errors"] if row["errors"] else []
+    words += ["price unknown" if math.isnan(row["usd"]) else f"${row['usd']:.4f}"]
+    if row["lost"]:
+        words.append(f"of this at most ${row['usd_lost']:.4f} for {row['lost']:,.0f} lost calls")
+    return ", ".join(words)
 
 
 def write(profile: Profile) -> None:
@@ -96,18 +92,14 @@ def write(profile: Profile) -> None:
     table = lines(profile)
     if table.empty:
         return
-    total = {"judge": "all judges", "table": _IN_ALL} | _sums(table)
-    printed = pd.DataFrame([*_with_sums(table), total]).loc[:, list(_HEADERS)]
-    counts = dict.fromkeys(["calls", "calls_without_reply", "input_tokens", "output_tokens"], 0)
-    printed = printed.astype(dict.fromkeys(counts, "Int64"))
     shown = Table(
-        printed,
+        table,
         NAME,
         f"What the judges of profile {profile.name} were asked, and what it took",
         _NOTE,
         headers=_HEADERS,
-        digits=counts | {"usd": 4, "usd_uncertain": 4, "seconds": 0},
-        rows=len(printed),
+        digits=_DIGITS,
+        rows=len(table),
         columns=list(_HEADERS),
     )
     shown.save(profile.results, with_markdown=True)

@@ -10,7 +10,6 @@ from typing import Any
 
 import pandas as pd
 
-from dre.judges.bill import WITHOUT_REPLY
 from dre.judges.store import Store
 from dre.paper.judgements import PanelJudge
 from dre.paper.plan import FAMILIES
@@ -86,45 +85,33 @@ def _why_absent(in_print, panel):
 def _of_judge(settings, judge):
     """Return a row for each prompt that a live judge has answered."""
     store = Store()
-    try:
-        groups = store.summary()
-    finally:
-        store.close()
+    bill = store.bill("judge", "address", "prompt")
+    store.close()
     rows = []
     for what, prompt in _ROWS.items():
         names = judge.prompt_names(prompt)
         opened = judge.open(prompt)
         opened.close()
-        chosen = []
-        for group in groups:
-            is_asked = group.judge == judge.judge.model and group.prompt in names
-            is_here = group.base_url in opened.addresses
-            if is_asked and is_here and group.status not in WITHOUT_REPLY:
-                chosen.append(group)
-        n_replies = sum(group.n_calls for group in chosen)
-        if not n_replies:
+        asked = [(opened.spec, opened.base_url, name) for name in names]
+        of_judge = pd.Index(zip(bill["judge"], bill["address"], bill["prompt"])).isin(asked)
+        sums = bill[of_judge].sum(numeric_only=True).to_dict()
+        if not sums["replies"]:
             continue
         n_per_example = opened.repeats * (len(names) if prompt in FAMILIES else 1)
         row = {
             "what": what,
             "model": judge.name,
             "printed_name": judge.printed_name,
-            "replies": n_replies,
-            "dollars": n_per_example * _mean(chosen, "cost_usd", "n_priced"),
-            "seconds": n_per_example * _mean(chosen, "seconds", "n_timed"),
+            "replies": int(sums["replies"]),
+            "dollars": math.nan,
+            "seconds": n_per_example * sums["seconds"] / sums["replies"],
             "gpu_gib": math.nan,
             "note": f"GPU memory {_ELSEWHERE}",
         }
+        if sums["priced"]:
+            row["dollars"] = n_per_example * (sums["usd"] - sums["usd_lost"]) / sums["priced"]
         rows.append(row)
     return rows
-
-
-def _mean(groups, total, count):
-    """Return the mean of what is known of some calls; NaN if nothing is."""
-    n_known = sum(getattr(group, count) for group in groups)
-    if not n_known:
-        return math.nan
-    return math.fsum(getattr(group, total) or 0.0 for group in groups) / n_known
 
 
 def _of_slm(name, slm):

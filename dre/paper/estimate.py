@@ -103,7 +103,8 @@ def _row(judge: PanelJudge, question: Ask, counted, trainings) -> dict:
             rows["examples"] = [question.examples[pair_id] for pair_id in rows["pair_id"]]
         for name in judge.prompt_names(question.prompt):
             prompt = judge.prompt(name)
-            requests = {request.key: request for request in live.unanswered(rows, prompt)}
+            unanswered = live.unanswered(live.requests(rows, prompt), prompt)
+            requests = {request.key: request for request in unanswered}
             unanswered = [request for key, request in requests.items() if key not in counted]
             counted.update(requests)
             expected = live.expect(unanswered, prompt, REPLY.get(family))
@@ -188,7 +189,7 @@ def _requests_of(judge, prompt, items):
         response = " ".join(context.positives[:1]) or "A reply of ordinary length, as people write."
         row = {"pair_id": context.context_id, "context": context.turns, "response": response}
         rows.append(row)
-    return [request for request, _ in judge.replies(rows, prompt)]
+    return judge.requests(rows, prompt)
 
 
 class Trainings(NamedTuple):

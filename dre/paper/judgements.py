@@ -17,7 +17,7 @@ from dre import classification, judges
 from dre.datasets import dialogues, recordings
 from dre.errors import DreError
 from dre.judges import prompts, released
-from dre.judges.store import new_run
+from dre.judges.judge import new_run
 from dre.paper import contexts, plan
 from dre.paper.plan import BY_TOKEN, FAMILIES, INTERIOR, SAMPLED
 from dre.paper.profile import RECORDED, JudgeSettings, Profile
@@ -117,7 +117,7 @@ def _accuracy(pairs, decisions):
 
 
 class PaidBy(NamedTuple):
-    """Who pays for a call: a run, as `dre.judges.store.new_run` names it, and on which account."""
+    """Who pays for a call: a run, as `dre.judges.judge.new_run` names it, and on which account."""
 
     run: str
     account: str

@@ -148,8 +148,6 @@ class JudgeSettings(BaseModel, extra="forbid", frozen=True):
     price: StrictStr | None = None
     plain: bool = False
     logprobs: StrictBool | PositiveInt = False
-    keep_going: bool = False
-    thinking_tags: FileName | None = None
 
     @property
     def is_live(self) -> bool:

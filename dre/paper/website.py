@@ -38,7 +38,6 @@ _USE = (
     "compare",
     "judges",
     "own_judge",
-    "passport",
     "prompts",
     "calibrate",
     "audit",

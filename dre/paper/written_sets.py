@@ -28,7 +28,7 @@ def write_sets(profile: Profile, run: str | None = None) -> None:
     ----------
     profile : the profile.
     run : str, optional
-        The run that pays, as `dre.judges.store.new_run` returns it; by default one of its own.
+        The run that pays, as `dre.judges.judge.new_run` returns it; by default one of its own.
 
     Raises
     ------
@@ -38,7 +38,7 @@ def write_sets(profile: Profile, run: str | None = None) -> None:
     """
     for entry in profile.augment:
         judge = open_writer(entry)
-        judge.run = run
+        judge.run = run or ""
         judge.account = bill.account(profile, f"training set {Path(entry.file).stem}")
         try:
             _write_set(profile, entry, judge)

@@ -82,7 +82,8 @@ from dre.datasets.registry import PROJECT, read_jsonl
 from dre.errors import DreError
 from dre.files import replace
 from dre.judges import prompts
-from dre.judges.judge import Judge
+from dre.judges.judge import Judge, Request
+from dre.judges.store import Stored
 
 JUDGE = "qwen2.5-coder-1.5b"
 SETS = list(ratings.RATED)[:3]
@@ -271,7 +272,7 @@ class Recording:
                 line["status"] = verdict["status"]
             if not ending:  # both readings are of one call
                 line["seconds"] = round(reply.seconds, 2)
-                line["tokens"] = [reply.input_tokens, reply.output_tokens]
+                line["tokens"] = [reply.reply.input_tokens, reply.reply.output_tokens]
             self.lines[name, pair_id] = line
 
     def write(self) -> None:
@@ -351,15 +352,17 @@ def _descriptions(names):
 
 def open_judge(args, n_ratings: int):
     """Return the judge; both readings use the same replies."""
-    return Judge(
+    judge = Judge(
         f"openai:{JUDGE}",
         store=args.store,
         base_url=args.base_url,
         max_tokens=64,
         temperature=0.0,
         concurrency=args.at_once,
-        logprobs=n_ratings,
+        logprobs=READINGS[""],
     )
+    judge.likeliest = n_ratings
+    return judge
 
 
 def ask_at_once(args, recording: Recording, conditions: list[Condition], pair_ids: list[str]):
@@ -389,12 +392,17 @@ def ask(args, recording: Recording, conditions: list[Condition], pair_ids: list[
             verdict = verdicts[""]
             if verdict["status"] in ("error", "missing"):
                 raise DreError(f"{condition.name}, {pair_id}: {verdict['reason']}")
-            [(_, reply)] = judge_by_ending[""].replies([row], condition.prompt)
-            recording.add(condition, pair_id, verdicts, reply)
+            recording.add(condition, pair_id, verdicts, stored(judge, condition, row)[1])
         n_new += bool(missing)
         if missing and n_new % BLOCK == 0:
             recording.write()
             print(f"{time.strftime('%H:%M')} pair {number} of {len(pair_ids)}", flush=True)
+
+
+def stored(judge: Judge, condition: Condition, row: dict) -> tuple[Request, Stored]:
+    """Return the request of a row, and its stored reply."""
+    [request] = judge.requests([row], condition.prompt)
+    return request, judge.store.get([request.key])[request.key]
 
 
 def in_turn(sample: pd.DataFrame, part: str) -> list[str]:

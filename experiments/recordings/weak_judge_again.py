@@ -47,7 +47,7 @@ from dre.datasets import ratings, recordings
 from dre.datasets.registry import PROJECT, read_jsonl
 from dre.errors import DreError
 from dre.files import replace
-from dre.judges.store import Reply
+from dre.judges.store import Stored
 
 FOLDER = weak_judge.FOLDER / "again"
 N_AGAIN = 40
@@ -145,7 +145,7 @@ def calls() -> list[tuple[Condition, dict]]:
 # The recording
 
 
-def lines_of(condition: Condition, pair_id: str, verdicts: dict, reply: Reply) -> list[dict]:
+def lines_of(condition: Condition, pair_id: str, verdicts: dict, reply: Stored) -> list[dict]:
     """Return what was read in a reply as lines of ``judgements.jsonl``, one for each reading."""
     lines = []
     for ending, verdict in verdicts.items():
@@ -158,15 +158,15 @@ def lines_of(condition: Condition, pair_id: str, verdicts: dict, reply: Reply) -
             line["status"] = verdict["status"]
         if not ending:  # both readings are of one call
             line["seconds"] = round(reply.seconds, 2)
-            line["tokens"] = [reply.input_tokens, reply.output_tokens]
+            line["tokens"] = [reply.reply.input_tokens, reply.reply.output_tokens]
         lines.append(line)
     return lines
 
 
-def word_by_word(condition: Condition, row: dict, request, reply: Reply) -> dict:
+def word_by_word(condition: Condition, row: dict, request, reply: Stored) -> dict:
     """Return the line of ``cases.jsonl``: prompt, reply, and its tokens with log-probabilities."""
     top = []
-    for token, candidates in json.loads(reply.top):
+    for token, candidates in reply.reply.top:
         top.append([token, {name: round(logprob, 4) for name, logprob in candidates.items()}])
     numbers = {name: row[name] for name in ("s_d", "s_p") if name in row}
     return {
@@ -174,7 +174,7 @@ def word_by_word(condition: Condition, row: dict, request, reply: Reply) -> dict
         "prompt": condition.name,
         **numbers,
         "messages": request.messages,
-        "reply": reply.text,
+        "reply": reply.reply.text,
         "top": top,
     }
 
@@ -245,8 +245,7 @@ def ask(args: argparse.Namespace) -> None:
             verdicts[ending] = judge.score([row], condition.prompt).iloc[0].to_dict()
         if verdicts[""]["status"] in ("error", "missing"):
             raise DreError(f"{condition.name}, {row['pair_id']}: {verdicts['']['reason']}")
-        [(request, reply)] = judge_by_ending[""].replies([row], condition.prompt)
-        assert reply is not None
+        request, reply = weak_judge.stored(judge_by_ending[""], condition, row)
         if condition in (PLAIN_CASES, CASES):
             append("cases.jsonl", [word_by_word(condition, row, request, reply)])
         append(path.name, lines_of(condition, row["pair_id"], verdicts, reply))
