@@ -338,6 +338,12 @@ class TestCommand:
         assert command("own.jsonl -o a.jsonl --checker ollama:other --timeout 1") == 1
         assert "ollama:other" in capsys.readouterr().err
 
+    def test_a_recording_cannot_write(self, tmp_path, monkeypatch, capsys):
+        monkeypatch.chdir(tmp_path)
+        words = "augment mini:train --limit 2 --judge recorded:claude-2026-11 -o a.jsonl"
+        assert main(words.split()) == 2
+        assert "cannot write responses: expected a live judge" in capsys.readouterr().err
+
     def test_never_writes_over_its_input(self, command):
         assert command("own.jsonl -o own.jsonl --force") == 2
         assert len(dialogues.read_contexts("own.jsonl")) == 6

@@ -11,6 +11,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from urllib.parse import quote
 
 import conftest
 import judge_servers as servers
@@ -26,7 +27,7 @@ from dre.judges.providers import PROVIDERS
 from dre.judges.store import Store
 
 GOOD = '{"score": 4}'
-KEY = "sk-secret-0123456789-abcdefgh"
+KEY = "sk-secret/0123456789+abcdefgh"
 
 
 @pytest.fixture(autouse=True)
@@ -105,7 +106,7 @@ def test_parameters_reach_the_server_as_they_are_and_wrong_ones_are_refused_befo
         body = server.requests[0].body
         assert (body["top_k"], body["chat_template_kwargs"]) == (3, {"a": False})
         assert body["max_tokens"] == 2048
-    for options in ({"n": 2}, {"repeats": 0}, {"timeout": -1}, {"max_usd": -1}, {"concurrency": 0}):
+    for options in ({"n": 2}, {"repeats": 0}, {"timeout": -1}, {"max_usd": -1}, {"max_tokens": 0}):
         with pytest.raises(DreError, match=next(iter(options))):
             judge(server, **options)
     with pytest.raises(DreError, match="service_tier"):  # it makes tokens dearer
@@ -316,6 +317,7 @@ def test_no_redirect_is_followed_so_a_key_stays_at_its_host(monkeypatch):
             assert n_calls == 8
             assert not other.requests
             assert KEY not in str(error)
+            assert f"a redirect to {other.url}" in str(error)
 
 
 NESTED = b"[" * 200_000
@@ -458,6 +460,15 @@ ESCAPED = json.dumps({"error": {"message": "x" * 290 + KEY}}).replace(
 )
 
 
+def spelled(text):
+    """A reply whose tokens spell a text letter by letter, which stands in no field by itself."""
+    answer = servers.with_logprobs(servers.openai("3"), {"3": 0.6, "2": 0.4})
+    [token] = answer.body["choices"][0]["logprobs"]["content"]
+    tokens = [token | {"token": sign} for sign in text]
+    answer.body["choices"][0]["logprobs"]["content"] = [token, *tokens]
+    return answer
+
+
 @pytest.mark.parametrize(
     "answer",
     [
@@ -469,6 +480,9 @@ ESCAPED = json.dumps({"error": {"message": "x" * 290 + KEY}}).replace(
         Answer(b"x" * 390 + KEY.encode()),
         servers.openai(f"Your key is {KEY}"),
         servers.openai(GOOD, model=KEY),
+        servers.error("openai", 400, "https://x/?key=" + quote(KEY)),
+        servers.with_logprobs(servers.openai("3"), {"3": 0.6, KEY: 0.4}),
+        spelled(KEY),
     ],
 )
 def test_no_key_is_in_a_message_or_a_store(answer, monkeypatch, tmp_path):
@@ -481,11 +495,11 @@ def test_no_key_is_in_a_message_or_a_store(answer, monkeypatch, tmp_path):
             said = live.score(pairs(12)).to_csv()
         except DreError as error:
             said = str(error)
-    live.close()
-    stored = path.read_bytes()
-    for length in (len(KEY), 12):
-        for text in (said, stored.decode("utf-8", "replace")):
-            assert KEY[:length] not in text
+    rows = str(sqlite3.connect(path).execute("SELECT * FROM call").fetchall())
+    tokens = "".join(re.findall(r'\["(.)", ', rows))
+    for text in (said, rows, tokens):
+        for form in (KEY, KEY[:12], quote(KEY), KEY.replace("/", "\\/")):
+            assert form not in text
 
 
 @pytest.mark.parametrize("filling", [b"y", b" ", b"\\u0020"])
@@ -593,7 +607,8 @@ def test_a_second_interrupt_ends_at_once(tmp_path):
     (tmp_path / "p.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs(30)))
     with Server(servers.graded, delay=20) as server:
         words = ["judge", "run", "p.jsonl", "--judge", "openai:m", "--base-url", server.url]
-        command = [sys.executable, "-c", COMMAND, *words, "--store", "s.sqlite"]
+        words += ["--store", "s.sqlite", "--price", "1,10"]
+        command = [sys.executable, "-c", COMMAND, *words]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
         child = subprocess.Popen(
             command, env=environment, cwd=tmp_path, preexec_fn=conftest.heed_interrupts
@@ -605,6 +620,10 @@ def test_a_second_interrupt_ends_at_once(tmp_path):
         assert child.poll() is None  # the calls in flight may finish
         child.send_signal(signal.SIGINT)
         assert child.wait(timeout=10) == 130
+        n_asked = len(server.requests)
+    bill = Store(tmp_path / "s.sqlite").bill("judge").iloc[0]
+    assert (bill["lost"], bill["replies"]) == (n_asked, 0)  # nothing is paid unseen
+    assert bill["usd"] == bill["usd_lost"] > 0.02 * n_asked
 
 
 # The store
@@ -620,6 +639,17 @@ def test_another_process_with_the_same_judge_is_refused_and_another_judge_is_not
             judge(server, store=store).score(pairs(50))
         other = dre.judges.open("openai:other", store=store, base_url=server.url)
         assert (other.score(pairs(2))["status"] == "ok").all()
+        assert child.wait() == 0
+
+
+def test_a_link_to_a_store_is_the_same_store(tmp_path):
+    (tmp_path / "link.sqlite").symlink_to(tmp_path / "s.sqlite")
+    with Server(servers.graded, delay=0.1) as server:
+        child = start_child(server, tmp_path / "s.sqlite")
+        while not server.requests:
+            time.sleep(0.01)
+        with pytest.raises(TryLater, match="another run asks"):
+            judge(server, store=tmp_path / "link.sqlite").score(pairs(50))
         assert child.wait() == 0
 
 
@@ -683,6 +713,19 @@ def test_half_of_a_surrogate_pair_is_no_reason_to_lose_a_reply():
         assert judge(server, logprobs=2).score(pairs(1), "quality_overall")["score_llm"][0] == 2
 
 
+def test_what_has_no_price_is_not_called_free():
+    with always(servers.openai(GOOD)) as server:
+        live = judge(server, price=None)
+        live.score(pairs(2))
+        assert live.last.money == "price unknown"
+        for price in ("1", "1,nan", "-1,1", (1, 10, 1)):
+            with pytest.raises(DreError, match="expected IN,OUT"):
+                judge(server, price=price)
+    bill = live.store.bill("judge").iloc[0]
+    assert (bill["replies"], bill["unpriced"]) == (2, 2)
+    assert bill["usd"] != bill["usd"]
+
+
 def test_the_bill_says_who_was_asked_for_what_in_which_run(tmp_path):
     with always(servers.openai(GOOD)) as server:
         live = judge(server, store=tmp_path / "s.sqlite", account="table 1")
@@ -744,7 +787,7 @@ def test_the_retired_sdk_of_gemini_is_taken_where_the_new_one_is_not(monkeypatch
     )
     with always(servers.gemini(GOOD)) as server:
         live = judge(server, "gemini")
-        assert type(live.client).__name__ == "RetiredGemini"
+        assert type(live.client()).__name__ == "RetiredGemini"
         assert live.score(pairs(2))["score_llm"].tolist() == [4, 4]
         assert live.last.spent == pytest.approx(2 * 150 / 1e6)
         assert "responseSchema" in json.dumps(server.requests[0].body)

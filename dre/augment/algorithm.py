@@ -186,7 +186,10 @@ def generate(
     result = Result([Item(context) for context in contexts], "" if ask else "nothing is asked")
     for model in (judge, checker):
         if is_recording(model.spec) or model.repeats != 1:
-            raise DreError(f"judge {model.spec} cannot write responses: expected a live one")
+            raise DreError(
+                f"judge {model.spec} cannot write responses: expected a live judge that gives one "
+                "reply to a prompt"
+            )
         if judge.max_usd is not None and model.price is None:
             raise DreError(f"no price of {model.spec} is known, so the ceiling cannot be kept")
     with one_budget(judge, checker) as budget:

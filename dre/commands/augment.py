@@ -47,7 +47,8 @@ def _generate(args: argparse.Namespace) -> int:
         contexts = overlap.without_overlap(contexts, ratings.rated_tables())
     contexts = contexts[: args.limit]
     judge = judge_options.open_from(args)
-    options = {"store": judge.store, "base_url": ""}  # another model is not on the same server
+    # Another model is not on the same server.
+    options = {"store": getattr(judge, "store", None), "base_url": ""}
     checker = args.checker and judge_options.open_from(args, args.checker, **options)
     signature = Signature.of(
         judge=judge.signature,

@@ -16,7 +16,8 @@ from dre.judges.ask import printable
 from dre.signature import Signature
 from dre.tables import show
 
-_BILL = ["judge", "prompt", "replies", "errors", "lost", "input_tokens", "output_tokens", "usd"]
+_BILL = ["judge", "prompt", "replies", "errors", "lost", "unpriced"]
+_BILL += ["input_tokens", "output_tokens", "usd"]
 _DIGITS = {"input_tokens": 0, "output_tokens": 0, "usd": 4}
 
 
@@ -122,6 +123,7 @@ def _show(args):
     if not is_recording(judge.spec):
         bill = judge.store.bill("judge", "prompt")
         print()
-        note = f"Store: {judge.store.path}. Lost calls have no reply, and count at their most."
+        note = f"Store: {judge.store.path}. Lost calls have no reply, and count at their most. "
+        note += "Dollars are without unpriced replies."
         show(bill, "The bill of all judges", note, _BILL, {"usd": "Dollars"}, _DIGITS)
     return TRY_LATER if verdict["status"] == "missing" else 0

@@ -106,7 +106,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
         from dre.judges import ask
 
-        if ask.is_asking():  # a second interrupt does not wait for the calls in flight
+        if ask.drop_calls():  # a second interrupt does not wait for the calls in flight
             os._exit(_INTERRUPTED)
         return _INTERRUPTED
 

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 from tqdm import tqdm
 
@@ -22,7 +23,8 @@ _FIRST_REPLIES = 10  # all of which are unreadable end a run
 _SHORTEST_KEY = 12  # that is taken out of a reply; what is shorter may stand there by chance
 _LONGEST_REASON = 300  # characters
 _SECONDS_BETWEEN_LINES = 30  # where no terminal shows a bar
-_THREADS = "judge"  # how the names of threads begin that make calls
+#: Calls in flight, with the most that each can cost: (judge, request, dollars), by request.
+_in_flight: dict[int, tuple[Any, Any, float]] = {}
 _interrupted = threading.Event()  # while tasks run side by side: no run begins another call
 
 
@@ -32,7 +34,7 @@ class Run:
 
     ``calls`` are replies that came, ``spent`` US dollars. ``errors`` has the reasons of replies
     that did not come, by key. ``stopped`` is what ended the run early (``budget``, ``interrupted``
-    or ``error``), and ``why`` a sentence about that.
+    or ``error``), and ``why`` a sentence about that. ``is_priced``: its price is known.
     """
 
     calls: int = 0
@@ -41,10 +43,13 @@ class Run:
     errors: dict[str, str] = field(default_factory=dict)
     stopped: str = ""
     why: str = ""
+    is_priced: bool = True
 
     @property
     def money(self) -> str:
         """What the calls cost, in words."""
+        if not self.is_priced:
+            return "price unknown"
         lost = f" (with at most as much as {self.lost} lost calls can cost)" if self.lost else ""
         return f"${self.spent:.4f} spent{lost}"
 
@@ -99,7 +104,8 @@ def ask_all(judge: Any, requests: Sequence[Any], prompt: Any, run: Run, n_unread
     DreError
         If no further call could succeed, or none of the first ten replies can be read.
     """
-    client = judge.client
+    client = judge.client()
+    run.is_priced = judge.price is not None
     gate = _Gate(n_unread)
     lock = threading.Lock()
     n_failures = 0  # in a row
@@ -112,16 +118,19 @@ def ask_all(judge: Any, requests: Sequence[Any], prompt: Any, run: Run, n_unread
             raise kind(f"{run.why}; what was answered is stored")
 
     def ask(request):
-        """Make one call if it may be made, and end the run if no other one should follow."""
+        """Make one call if it may be made, and end the run if no other one should follow.
+
+        Returns whether it was made.
+        """
         if not gate.enter(run):
-            return
+            return False
         verdict = failure = None
         try:
             most_usd = judge.most_usd(request, prompt)
             if not judge.budget.reserve(most_usd):
                 with lock:
                     stop("budget", f"stopped before ${judge.budget.usd:g} would be passed")
-                return
+                return False
             usd = 0.0
             try:
                 if not (run.stopped or _interrupted.is_set()):
@@ -133,26 +142,31 @@ def ask_all(judge: Any, requests: Sequence[Any], prompt: Any, run: Run, n_unread
             gate.leave(verdict)
         with lock:
             note(request, verdict, failure)
+        return bool(verdict or failure)
 
     def call(request, most_usd):
         """Make one call and commit it; return its dollars, and its verdict or `_Failure`."""
         start = time.monotonic()
         transport.heard.status = 0
+        _in_flight[id(request)] = (judge, request, most_usd)
         try:
             reply = _storable(client(request.messages, *judge.options(prompt)), client.key)
         except Exception as error:
             failure = _failure(error, client)
             usd = most_usd if failure.is_lost else 0.0
             if failure.status:
-                cost = usd if judge.price or not failure.is_lost else None
+                cost = usd if judge.price else None
                 outcome = Reply(failure.reason, "lost" if failure.is_lost else "error")
                 judge.store.put(request, outcome, cost, time.monotonic() - start)
             with lock:
                 run.spent += usd
                 run.lost += failure.is_lost
             return usd, None, failure
-        cost = judge.cost_usd(reply, most_usd)
-        judge.store.put(request, reply, cost, time.monotonic() - start)
+        else:
+            cost = judge.cost_usd(reply, most_usd)
+            judge.store.put(request, reply, cost, time.monotonic() - start)
+        finally:
+            _in_flight.pop(id(request), None)
         with lock:
             run.calls += 1
             run.spent += cost or 0.0
@@ -173,7 +187,7 @@ def ask_all(judge: Any, requests: Sequence[Any], prompt: Any, run: Run, n_unread
                 stop("error", failure.reason, TryLater if failure.may_pass else DreError)
 
     with (
-        ThreadPoolExecutor(judge.concurrency, _THREADS) as pool,
+        ThreadPoolExecutor(judge.concurrency) as pool,
         tqdm(
             total=len(requests),
             desc=judge.spec,
@@ -184,8 +198,7 @@ def ask_all(judge: Any, requests: Sequence[Any], prompt: Any, run: Run, n_unread
         futures = [pool.submit(ask, request) for request in requests]
         try:
             for future in as_completed(futures):
-                future.result()
-                bar.update()
+                bar.update(future.result())
                 bar.set_postfix_str(f"{run.money}, {len(run.errors)} failed", refresh=False)
         except BaseException as error:
             is_interrupt = isinstance(error, KeyboardInterrupt)
@@ -195,6 +208,7 @@ def ask_all(judge: Any, requests: Sequence[Any], prompt: Any, run: Run, n_unread
             if is_interrupt:
                 print("interrupted: waiting for the calls in flight", file=sys.stderr)
             raise
+    client.close()
     if _interrupted.is_set():
         run.stopped = run.stopped or "interrupted"
 
@@ -252,8 +266,12 @@ def _storable(reply, key):
     top = reply.top
     if len(key) < _SHORTEST_KEY:
         key = ""
-    elif key in reply.text:
-        top = None  # the likeliest tokens may spell it piece by piece
+    elif top:
+        # The likeliest tokens may spell it piece by piece.
+        spelled = "".join(token for token, _ in top)
+        texts = [reply.text, spelled, *(text for _, others in top for text in others)]
+        if any(without_key(text, key) != text for text in texts):
+            top = None
     text, model = (
         without_key(str(words or "").encode("utf-8", "replace").decode(), key)
         for words in (reply.text, reply.model)
@@ -262,8 +280,10 @@ def _storable(reply, key):
 
 
 def without_key(text: str, key: str) -> str:
-    """Return a text with ``[key]`` in place of a key."""
-    return text.replace(key, "[key]") if key else text
+    """Return a text with ``[key]`` in place of a key, also as JSON or an address writes it."""
+    for form in {key, key.replace("/", "\\/"), quote(key, safe=""), quote(key)} - {""}:
+        text = text.replace(form, "[key]")
+    return text
 
 
 class _Failure(NamedTuple):
@@ -310,7 +330,7 @@ def _reason(error, client, status, is_no_reply):
         words = str(error) if str(error).strip() and status else f"{type(error).__name__}: {error}"
     # JSON can write each letter of a key as an escape.
     words = re.sub(r"\\u00([0-7][0-9a-fA-F])", lambda match: chr(int(match[1], 16)), words)
-    words = printable(without_key(words.replace("\\/", "/"), client.key)[:5000])
+    words = printable(without_key(words, client.key)[:5000])
     hint = _hint(status, words)
     return words[:_LONGEST_REASON] + (f": {hint}" if hint else "")
 
@@ -340,7 +360,7 @@ def side_by_side(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
 
     An interrupt reaches all of them. The error of the first task that has one is raised at the end.
     """
-    with ThreadPoolExecutor(len(tasks), _THREADS) as pool:
+    with ThreadPoolExecutor(len(tasks)) as pool:
         futures = [pool.submit(task) for task in tasks]
         try:
             wait(futures)
@@ -367,6 +387,13 @@ def one_budget(*judges: Any) -> Iterator[Budget]:
             judge.budget = budget
 
 
-def is_asking() -> bool:
-    """Return whether calls are in flight, for whose end the process would wait."""
-    return any(thread.name.startswith(_THREADS) for thread in threading.enumerate())
+def drop_calls() -> bool:
+    """Note the calls in flight as lost, at their most; return whether there were any.
+
+    A process that ends at once calls this before, so that nothing is paid unseen.
+    """
+    calls = list(_in_flight.values())
+    for judge, request, usd in calls:
+        reason = Reply("a second interrupt did not wait for the reply", "lost")
+        judge.store.put(request, reason, usd if judge.price else None, 0)
+    return bool(calls)

@@ -23,6 +23,7 @@ from dre.judges.store import Store, key_of
 from dre.tables import counted
 
 AGAIN = ("malformed", "refused", "truncated", "empty")  # statuses that may be asked again
+_MISSING = Verdict("missing", reason="no reply is stored")
 _ABSENT = ("error", "missing")  # statuses of a reply that did not come
 _SET_BY_US = {
     *("candidate_count", "max_completion_tokens", "max_output_tokens", "messages", "model", "n"),
@@ -159,7 +160,7 @@ class Judge:
         self.params = {name: value for name, value in params.items() if value is not None}
         self._max_tokens = self.params.pop("max_tokens", None)
 
-        self._given_price = prices.given(price) if isinstance(price, str) else price
+        self._given_price = prices.given(price) if price is not None else None
         self.max_usd = max_usd if max_usd_judge is None else max_usd_judge
         self._is_for_all_runs = max_usd_judge is not None
         self._check_options()
@@ -172,7 +173,9 @@ class Judge:
     def _check_options(self):
         """Raise `DreError` for a number out of range, and for what breaks the count of money."""
         numbers = {"concurrency": self.concurrency, "repeats": self.repeats}
-        numbers |= {"max_tokens": self._max_tokens or 1, "logprobs": self.likeliest or 1}
+        numbers["logprobs"] = self.likeliest or 1
+        if self._max_tokens is not None:
+            numbers["max_tokens"] = self._max_tokens
         for name, value in numbers.items():
             if not isinstance(value, int) or value < 1:
                 raise DreError(f"{name} is {value!r}: expected a whole number above 0")
@@ -190,7 +193,7 @@ class Judge:
                 )
         if refused:
             raise DreError(
-                f"parameter {min(refused)}: is set here, or would break the count of money"
+                f"parameter {min(refused)}: is set here, or may cost more than is counted"
             )
 
     @functools.cached_property  # stored replies need no list of prices
@@ -208,9 +211,8 @@ class Judge:
         words = [f"{name}={value}" for name, value in sorted(settings.items())]
         return " ".join([self.spec, *words])
 
-    @functools.cached_property
     def client(self) -> providers.Provider:
-        """The model as it is asked once."""
+        """Return the model as it is asked once."""
         return providers.connect(
             self.provider, self.model, self.address, self.key_env, self.timeout
         )
@@ -301,7 +303,7 @@ class Judge:
         error = self.last.errors.get(request.key)
         if stored is not None:  # if it failed now, an earlier reply stands
             return self.verdict(stored.reply, prompt, request.row), stored.cost
-        return Verdict("error" if error else "missing", reason=error or "not asked yet"), None
+        return Verdict("error" if error else "missing", reason=error or _MISSING.reason), None
 
     def requests(
         self, pairs: pd.DataFrame | list[dict], prompt: str | Path | Prompt, first: int = 0
@@ -440,7 +442,7 @@ def frame(outcomes_by_pair: Mapping[str, list[tuple[Verdict, float | None]]]) ->
 
 def _row(pair_id, outcomes):
     """Return the row of one pair."""
-    verdicts = [verdict for verdict, _ in outcomes] or [Verdict("missing", reason="not asked yet")]
+    verdicts = [verdict for verdict, _ in outcomes] or [_MISSING]
     absent = [verdict for verdict in verdicts if verdict.status in _ABSENT]
     scored = [verdict for verdict in verdicts if verdict.status == "ok"]
     decisive = absent or scored or verdicts

@@ -64,7 +64,7 @@ def parse_reply(
         may_be_text = not (structured or text[0] == "{" or _REFUSAL.search(text[:400]))
         values = _in_lines(text, prompt) if may_be_text else None
         if values is None:
-            reason = _in_words(error)
+            reason = _in_words(error) if prompt.schema else _expected(prompt)
             status = "refused" if _REFUSAL.search(text[:400]) else "malformed"
             return Verdict(status, reason=f"no verdict: {reason}; the reply begins {text[:60]!r}")
     if prompt.kind == "generate":
@@ -89,10 +89,20 @@ def _once(pairs):
     return values
 
 
+def _expected(prompt):
+    """Say what a reply in text has to be."""
+    if prompt.kind == "label":
+        return f"no line is {' or '.join(prompt.labels)}"
+    low, high = prompt.scale or (0, 0)
+    return f"no line is a number from {low:g} to {high:g}"
+
+
 def _in_words(error):
     """Say what is wrong with an object, or with a text that is none."""
     if isinstance(error, pydantic.ValidationError):
         first = error.errors()[0]
+        if not first["loc"]:
+            return "no JSON object"
         return f"{'.'.join(map(str, first['loc']))} {first['msg']}".strip()
     return "no JSON object" if isinstance(error, json.JSONDecodeError) else f"{error}"[:100]
 

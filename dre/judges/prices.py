@@ -49,10 +49,12 @@ def find(provider: str, model: str, base_url: str = "") -> Price | None:
     return Price(fresh, output, f"genai-prices {version('genai-prices')}", cached)
 
 
-def given(text: str) -> Price:
+def given(text: "str | Price") -> Price:
     """Return the price in ``"0.15,0.60"``: dollars per million tokens in and out."""
+    if isinstance(text, Price):
+        return text
     try:
-        input_price, output_price = map(float, text.split(","))
+        input_price, output_price = map(float, str(text).split(","))
         if not (0 <= input_price < math.inf and 0 <= output_price < math.inf):
             raise ValueError
     except ValueError:

@@ -126,15 +126,15 @@ class Store:
         """Return what calls took, with a line for each value of some columns, such as ``judge``.
 
         ``replies`` came; ``errors`` were sent by a server and cost nothing; of ``lost`` ones no
-        whole answer came, and they count at the most that they can have cost. ``priced`` of the
-        replies have a known price. ``usd`` are dollars, of all of them; ``seconds`` are added up.
+        whole answer came, and they count at the most that they can have cost. ``unpriced`` replies
+        have no known price. ``usd`` are dollars, of all others; ``seconds`` are added up.
         """
         groups = ", ".join(by)
         sums = {
             "replies": f"SUM({_REPLIES})",
             "errors": "SUM(outcome = 'error')",
             "lost": "SUM(outcome = 'lost')",
-            "priced": f"SUM({_REPLIES} AND cost IS NOT NULL)",
+            "unpriced": f"SUM({_REPLIES} AND cost IS NULL)",
             "input_tokens": "SUM(input_tokens)",
             "output_tokens": "SUM(output_tokens)",
             "usd": "SUM(cost)",
@@ -160,7 +160,7 @@ class Store:
         if self._in_memory:
             yield
             return
-        name = f"{self.path}.{key_of(judge, address)[:12]}.lock"
+        name = f"{self.path.resolve()}.{key_of(judge, address)[:12]}.lock"
         with _locks.setdefault(name, threading.Lock()):
             lock = FileLock(name)
             try:
@@ -174,6 +174,7 @@ class Store:
             except OSError as error:
                 raise self._unusable(error) from None
             try:
+                self._run("UPDATE call SET key = key WHERE 0")  # what is paid can be kept
                 yield
             finally:
                 lock.release()

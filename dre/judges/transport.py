@@ -71,7 +71,7 @@ def http_options(
                 return self._lost(request, reason)
             heard.body = body
             headers = {"content-type": response.headers.get("content-type", "")}
-            for name in ("retry-after", "retry-after-ms", "x-should-retry", "location"):
+            for name in ("retry-after", "retry-after-ms", "x-should-retry"):
                 if name in response.headers:
                     headers[name] = response.headers[name]
             status = response.status_code
@@ -81,6 +81,9 @@ def http_options(
             """Return the body, or JSON that says why it is none."""
             body = bytearray()
             try:
+                if response.is_redirect:
+                    target = response.headers.get("location", "another address")
+                    return _as_json(f"a redirect to {target}, which is not followed")
                 if "," in response.headers.get("content-encoding", ""):
                     return _as_json("an answer that is packed twice")
                 for piece in response.iter_bytes():

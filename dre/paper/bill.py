@@ -57,7 +57,7 @@ def lines(profile: Profile, run: str | None = None) -> pd.DataFrame:
     is_own = [account.startswith(beginning) for account in bill["account"]]
     bill = bill.loc[np.array(is_own, bool)].astype(dict.fromkeys(_SUMS, float))
     names = [account.removeprefix(beginning) for account in bill["account"]]
-    bill = bill.drop(columns=["account", "priced"]).assign(table=names)
+    bill = bill.drop(columns=["account", "unpriced"]).assign(table=names)
     if bill.empty:
         return bill
     sums = {"judge": "all judges", "table": "in all", **bill[_SUMS].sum(min_count=1)}

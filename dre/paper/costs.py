@@ -108,8 +108,9 @@ def _of_judge(settings, judge):
             "gpu_gib": math.nan,
             "note": f"GPU memory {_ELSEWHERE}",
         }
-        if sums["priced"]:
-            row["dollars"] = n_per_example * (sums["usd"] - sums["usd_lost"]) / sums["priced"]
+        n_priced = sums["replies"] - sums["unpriced"]
+        if n_priced:
+            row["dollars"] = n_per_example * (sums["usd"] - sums["usd_lost"]) / n_priced
         rows.append(row)
     return rows
 

@@ -22,7 +22,7 @@ from dre.datasets import registry
 from dre.environment import make_paths_absolute
 from dre.errors import DreError
 from dre.files import replace
-from dre.judges.ask import is_asking
+from dre.judges.ask import drop_calls
 from dre.judges.judge import new_run
 from dre.paper import bill, check, contents, papers_sets, state, website, words, written_sets
 from dre.paper.headless import Notebook, code, commit, execute, notebooks
@@ -439,7 +439,7 @@ def main(argv: list[str] | None = None) -> int:
             "\ninterrupted: finished notebooks are kept; the same command goes on from there",
             file=sys.stderr,
         )
-        if is_asking():  # a second interrupt does not wait for the calls in flight
+        if drop_calls():  # a second interrupt does not wait for the calls in flight
             os._exit(130)
         return 130
     return 0

@@ -59,6 +59,7 @@ class Provider:
     key_form = "Bearer {}"
     listed_as = ""
     gives_logprobs = False
+    sdk: Any = None
 
     def __init__(self, model: str, address: str, key: str, timeout: float):
         self.model = model
@@ -81,6 +82,12 @@ class Provider:
     ) -> Reply:
         """Ask once. Whatever the SDK raises is an error of the server, or of what was sent."""
         raise NotImplementedError
+
+    def close(self) -> None:
+        """Close the connections."""
+        close = getattr(self.sdk, "close", None)  # which one retired SDK does not have
+        if close:
+            close()
 
     @classmethod
     def is_own_host(cls, address: str) -> bool:

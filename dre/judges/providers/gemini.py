@@ -58,11 +58,12 @@ class Gemini(Provider):
             model=self.model, contents=messages[-1]["content"], config=config
         )
         reply = _reply(answer, self.model)
-        result = answer.candidates[0].logprobs_result if answer.candidates else None
+        result: Any = answer.candidates[0].logprobs_result if answer.candidates else None
         if not result:
             return reply
         places = []
-        for chosen, step in zip(result.chosen_candidates or (), result.top_candidates or ()):
+        steps: Any = zip(result.chosen_candidates or (), result.top_candidates or ())
+        for chosen, step in steps:
             candidates = {one.token: one.log_probability for one in step.candidates or ()}
             places.append([chosen.token, {**candidates, chosen.token: chosen.log_probability}])
         return reply._replace(top=places or None)
