@@ -106,6 +106,10 @@ def test_parameters_reach_the_server_as_they_are_and_wrong_ones_are_refused_befo
         body = server.requests[0].body
         assert (body["top_k"], body["chat_template_kwargs"]) == (3, {"a": False})
         assert body["max_tokens"] == 2048
+        for model in ("gpt-5-mini", "o3"):  # which know the limit by its newer name alone
+            options = {"store": ":memory:", "base_url": server.url}
+            dre.judges.open(f"openai:{model}", **options).score(pairs(1))
+            assert server.requests[-1].body["max_completion_tokens"] == 2048
     for options in ({"n": 2}, {"repeats": 0}, {"timeout": -1}, {"max_usd": -1}, {"max_tokens": 0}):
         with pytest.raises(DreError, match=next(iter(options))):
             judge(server, **options)
@@ -218,6 +222,7 @@ def test_tokens_are_billed_as_providers_count_them():
         (servers.error("openai", 400, "response_format?"), DreError, 8, "--plain"),
         (servers.error("openai", 400, "max_tokens: context length"), DreError, 8, "--max-tokens"),
         (servers.error("openai", 429, "slow down"), TryLater, 16, "slow down"),
+        (servers.error("openai", 500, "broken"), TryLater, 16, "broken"),
         (servers.openai("Well ..."), DreError, 10, "none of its first 10 replies.*'Well ...'"),
         (Answer(b"<html>log in</html>"), TryLater, 8, "no reply of openai's: <html>log in"),
         (Answer({"error": {"message": "no seat"}}), TryLater, 8, "no reply of openai's.*no seat"),
