@@ -231,14 +231,15 @@ class _Gate:
     def enter(self, run: Run) -> bool:
         """Return whether a call may be made, once there is room."""
         with self._change:
-            while not self._is_open and self._n_unread + self._n_inside >= self._most:
-                if self.is_shut or run.stopped:
-                    return False
+            while not (self._is_open or self.is_shut or run.stopped) and self._is_full():
                 self._change.wait()
-            if run.stopped or _interrupted.is_set():
+            if self.is_shut or run.stopped or _interrupted.is_set():
                 return False
             self._n_inside += 1
             return True
+
+    def _is_full(self):
+        return self._n_unread + self._n_inside >= self._most
 
     def leave(self, verdict: Any) -> None:
         """Note what came of a call: a verdict, or None."""
