@@ -12,17 +12,15 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from tqdm import tqdm
-
 from dre.errors import DreError, TryLater
 from dre.judges import transport
 from dre.judges.providers import Reply
+from dre.progress import Progress
 
 _GIVE_UP = 8  # failures in a row, without a reply between them, end a run
 _FIRST_REPLIES = 10  # all of which are unreadable end a run
 _SHORTEST_KEY = 12  # that is taken out of a reply; what is shorter may stand there by chance
 _LONGEST_REASON = 300  # characters
-_SECONDS_BETWEEN_LINES = 30  # where no terminal shows a bar
 #: Calls in flight, with the most that each can cost: (judge, request, dollars), by request.
 _in_flight: dict[int, tuple[Any, Any, float]] = {}
 _interrupted = threading.Event()  # while tasks run side by side: no run begins another call
@@ -188,18 +186,13 @@ def ask_all(judge: Any, requests: Sequence[Any], prompt: Any, run: Run, n_unread
 
     with (
         ThreadPoolExecutor(judge.concurrency) as pool,
-        tqdm(
-            total=len(requests),
-            desc=judge.spec,
-            unit=" calls",
-            mininterval=0.1 if sys.stderr.isatty() else _SECONDS_BETWEEN_LINES,
-        ) as bar,
+        Progress(len(requests), "calls", name=judge.spec) as progress,
     ):
         futures = [pool.submit(ask, request) for request in requests]
         try:
             for future in as_completed(futures):
-                bar.update(future.result())
-                bar.set_postfix_str(f"{run.money}, {len(run.errors)} failed", refresh=False)
+                if future.result():
+                    progress.update(note=f"{run.money}, {len(run.errors)} failed")
         except BaseException as error:
             is_interrupt = isinstance(error, KeyboardInterrupt)
             run.stopped = run.stopped or ("interrupted" if is_interrupt else "error")
@@ -270,7 +263,7 @@ def _storable(reply, key):
     elif top:
         # The likeliest tokens may spell it piece by piece.
         spelled = "".join(token for token, _ in top)
-        texts = [reply.text, spelled, *(text for _, others in top for text in others)]
+        texts = [reply.text, spelled, *(text for _, alternatives in top for text in alternatives)]
         if any(without_key(text, key) != text for text in texts):
             top = None
     text, model = (

@@ -286,17 +286,25 @@ class Judge:
         if not self.unanswered(requests, prompt, retry):
             return
         with self.store.held(self.spec, self.base_url):
-            unanswered = self.unanswered(requests, prompt, retry)  # by now
+            statuses = self._statuses(requests, prompt)  # by now
             if self._is_for_all_runs:
                 self.budget.spent = self.store.spent(self.spec, self.base_url)
-            stored = self.store.get({request.key for request in requests})
-            statuses = [
-                self.verdict(stored[request.key].reply, prompt, request.row).status
-                for request in {request.key: request for request in requests}.values()
-                if request.key in stored
-            ]
-            n_unread = -1 if {"ok", "refused"} & set(statuses) else len(statuses)
+            is_read = any(status in ("ok", "refused") for status, _ in statuses.values())
+            n_unread = -1 if is_read else len(statuses)
+            unanswered = _unanswered(requests, statuses, retry)
             ask_all(self, unanswered, prompt, self.last, n_unread)
+
+    def _statuses(self, requests, prompt):
+        """Return the status of each stored reply, and whether a lower limit cut it, by key."""
+        stored = self.store.get({request.key for request in requests})
+        statuses = {}
+        for request in requests:
+            if request.key in stored and request.key not in statuses:
+                reply, *_, limit = stored[request.key]
+                is_cut = reply.outcome == "truncated" and limit < request.max_tokens
+                status = self.verdict(reply, prompt, request.row).status
+                statuses[request.key] = (status, is_cut)
+        return statuses
 
     def _outcome(self, request, stored, prompt):
         """Return the verdict of a request, and what it cost."""
@@ -332,18 +340,7 @@ class Judge:
         """
         if isinstance(retry, str) or not set(retry) <= set(AGAIN):
             raise DreError(f"retry is {retry!r}: expected a list of {', '.join(AGAIN)}")
-        stored = self.store.get({request.key for request in requests})
-        unanswered = {}
-        for request in requests:
-            found = stored.get(request.key)
-            if found is not None:
-                is_cut = found.reply.outcome == "truncated"
-                is_cut = is_cut and found.max_tokens < request.max_tokens
-                status = self.verdict(found.reply, prompt, request.row).status
-                if not is_cut and status not in retry:
-                    continue
-            unanswered[request.key] = request
-        return list(unanswered.values())
+        return _unanswered(requests, self._statuses(requests, prompt), retry)
 
     def verdict(self, reply: Reply, prompt: Prompt, row: dict) -> Verdict:
         """Return the verdict of a reply. An outcome that its provider gave it comes first."""
@@ -462,6 +459,16 @@ def _row(pair_id, outcomes):
         "n_samples": len(verdicts) - len(absent),
         "n_ok": len(scored),
     }
+
+
+def _unanswered(requests, statuses, retry):
+    """Return the requests, each once, whose reply is not stored, was cut, or is asked again."""
+    unanswered = {}
+    for request in requests:
+        status, is_cut = statuses.get(request.key, (None, True))
+        if is_cut or status in retry:
+            unanswered[request.key] = request
+    return list(unanswered.values())
 
 
 def rows_of(pairs: pd.DataFrame | list[dict]) -> list[dict]:

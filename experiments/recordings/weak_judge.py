@@ -392,7 +392,8 @@ def ask(args, recording: Recording, conditions: list[Condition], pair_ids: list[
             verdict = verdicts[""]
             if verdict["status"] in ("error", "missing"):
                 raise DreError(f"{condition.name}, {pair_id}: {verdict['reason']}")
-            recording.add(condition, pair_id, verdicts, stored(judge, condition, row)[1])
+            _, reply = stored(judge_by_ending[""], condition, row)
+            recording.add(condition, pair_id, verdicts, reply)
         n_new += bool(missing)
         if missing and n_new % BLOCK == 0:
             recording.write()

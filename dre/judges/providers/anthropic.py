@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from dre.judges.providers import base
 from dre.judges.providers.base import Provider, Reply, count
 
 _OUTCOMES = {
@@ -25,16 +24,9 @@ class Anthropic(Provider):
 
     def __init__(self, model, address, key, timeout):
         import anthropic
-        import httpx2
 
         super().__init__(model, address, key, timeout)
-        self.sdk = anthropic.Anthropic(
-            base_url=address,
-            api_key=key or "no-key",
-            timeout=timeout,
-            max_retries=base.TRIES,
-            http_client=httpx2.Client(**self.http_options(httpx2)),
-        )
+        self.sdk = anthropic.Anthropic(**self.sdk_options())
 
     def __call__(self, messages, max_tokens, params, schema):
         body = dict(params)

@@ -83,6 +83,18 @@ class Provider:
         """Ask once. Whatever the SDK raises is an error of the server, or of what was sent."""
         raise NotImplementedError
 
+    def sdk_options(self) -> dict[str, Any]:
+        """Return the options that the SDKs of OpenAI and Anthropic have in common."""
+        import httpx2
+
+        return {
+            "base_url": self.at,
+            "api_key": self.key or "no-key",
+            "timeout": self.timeout,
+            "max_retries": TRIES,
+            "http_client": httpx2.Client(**self.http_options(httpx2)),
+        }
+
     def close(self) -> None:
         """Close the connections."""
         close = getattr(self.sdk, "close", None)  # which one retired SDK does not have

@@ -3,7 +3,6 @@
 import re
 from typing import Any
 
-from dre.judges.providers import base
 from dre.judges.providers.base import Provider, Reply, count, likeliest
 
 _OUTCOMES = {
@@ -24,21 +23,14 @@ class OpenAI(Provider):
     gives_logprobs = True
 
     def __init__(self, model, address, key, timeout):
-        import httpx2
         import openai
 
         super().__init__(model, address, key, timeout)
-        self.sdk = openai.OpenAI(
-            base_url=address,
-            api_key=key or "no-key",
-            timeout=timeout,
-            max_retries=base.TRIES,
-            http_client=httpx2.Client(**self.http_options(httpx2)),
-        )
+        self.sdk = openai.OpenAI(**self.sdk_options())
 
     def __call__(self, messages, max_tokens, params, schema):
         # The servers of others know the limit by its older name.
-        is_openai = "//api.openai.com/" in self.at or re.match(r"o\d|gpt-[5-9]", self.model)
+        is_openai = f"//{OpenAI.host}/" in self.at or re.match(r"o\d|gpt-[5-9]", self.model)
         body = {"max_completion_tokens" if is_openai else "max_tokens": max_tokens, **params}
         if schema:
             form = {"name": "verdict", "schema": schema, "strict": True}
