@@ -10,20 +10,15 @@ whose bad case is best is chosen: w* = argmax_w Q[r(w) - max(r(0), r(1))]. So w 
 judge is clearly better than the SLM, and gets near 1 if it is clearly worse.
 """
 
-import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import Annotated, Self
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
-from pydantic import Field, TypeAdapter
 
 from dre.errors import DreError
-from dre.files import replace, sha256
-from dre.signature import Signature
 from dre.stats import LEVEL, draws, normal_scores
 
 #: The weights from which one is chosen.
@@ -32,8 +27,6 @@ GRID = np.linspace(0, 1, 101)
 _MAX_KNOTS = 101
 #: A rated table needs at least so many complete pairs.
 _MIN_PAIRS = 3
-#: What made the scores that a fusion was learned from. It must have made those that are fused, too.
-MADE_WITH = ("model", "judge", "prompt")
 
 
 @dataclass(frozen=True)
@@ -50,15 +43,6 @@ class Scale:
 
     at: tuple[float, ...]
     z: tuple[float, ...]
-
-    def __post_init__(self):
-        has_equal_lengths = len(self.at) == len(self.z)
-        is_rising = all((np.diff(scores) > 0).all() for scores in (self.at, self.z))
-        if len(self.at) < 2 or not has_equal_lengths or not is_rising:
-            raise ValueError(
-                f"the scale has {len(self.at)} scores and {len(self.z)} normal scores: expected "
-                "equally many of both, two or more, in rising order"
-            )
 
     @classmethod
     def fit(cls, scores: ArrayLike) -> Self:
@@ -105,14 +89,11 @@ class Calibrated:
         w in [0, 1]: 0 is the judge alone, 1 the SLM alone.
     slm, llm
         The scales of their scores.
-    made_with
-        What made the scores that it was learned from, by the names in `MADE_WITH`.
     """
 
-    weight: Annotated[float, Field(ge=0, le=1)]
+    weight: float
     slm: Scale
     llm: Scale
-    made_with: dict = field(default_factory=dict)
 
     @classmethod
     def fit(
@@ -121,7 +102,6 @@ class Calibrated:
         llm_scores: ArrayLike | None = None,
         resamples: int = 1000,
         seed: int = 0,
-        made_with: dict | None = None,
     ) -> Self:
         """Learn the weight and the scales from rated sets.
 
@@ -136,8 +116,6 @@ class Calibrated:
             is learned from them.
         resamples, seed
             How many resamples of the contexts of each table are drawn, and their seed.
-        made_with
-            What made the scores, for `check`.
 
         Raises
         ------
@@ -162,7 +140,7 @@ class Calibrated:
         pooled = pd.concat(tables)
         slm_scale = Scale.fit(pooled["score_slm"])
         llm_scale = Scale.fit(pooled["score_llm"] if llm_scores is None else llm_scores)
-        return cls(weight, slm_scale, llm_scale, dict(made_with or {}))
+        return cls(weight, slm_scale, llm_scale)
 
     def fuse(self, score_slm: ArrayLike, score_llm: ArrayLike) -> np.ndarray:
         """Return (1 - w) z_LLM + w z_SLM, in the shape of the scores; NaN stays NaN.
@@ -172,40 +150,6 @@ class Calibrated:
         z_llm = self.llm(score_llm)
         z_slm = self.slm(score_slm)
         return (1 - self.weight) * z_llm + self.weight * z_slm
-
-    def check_signature(self, signature: Signature) -> None:
-        """Raise DreError unless the fusion was learned with this model, judge and prompt."""
-        learned = Signature(self.made_with)
-        fields = {name: value for name, value in signature.fields.items() if name in learned.fields}
-        for difference in learned.differences(Signature(fields)):
-            raise DreError(
-                f"the fusion was learned with {difference.field} {difference.value}, not with "
-                f"{difference.other_value}: use the same, or learn another: dre calibrate"
-            )
-
-    @property
-    def sha256(self) -> str:
-        """Hash of the weight, the scales and what made the scores."""
-        return sha256(json.dumps(asdict(self), sort_keys=True))
-
-    def as_json(self) -> str:
-        """Return the text that `save` writes."""
-        return json.dumps(asdict(self), indent=1) + "\n"
-
-    def save(self, path: str | Path) -> None:
-        """Write the fusion as JSON."""
-        replace(Path(path), self.as_json())
-
-    @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Read a fusion that `save` wrote."""
-        try:
-            return TypeAdapter(cls).validate_json(Path(path).read_bytes())
-        except (OSError, ValueError) as error:
-            reason = " ".join(str(error).split())
-            raise DreError(
-                f"{path} is not a saved fusion ({reason}): learn one with dre calibrate"
-            ) from None
 
 
 def _gains(table, resamples, seed):

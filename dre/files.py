@@ -1,5 +1,6 @@
 """Files that are written whole or not at all."""
 
+import csv
 import hashlib
 import math
 import os
@@ -54,7 +55,7 @@ def without_formulas(table):
     """Return a DataFrame in which no text is a formula of a spreadsheet.
 
     Such texts begin with =, +, -, @, a tab or a carriage return. They get an apostrophe, which
-    spreadsheets take for the sign of a text. `dre.datasets.formats` takes it off names again.
+    spreadsheets take for the sign of a text. `dre.datasets.readers.scores` takes it off names.
     """
     escaped = {}
     for column in table:
@@ -78,7 +79,11 @@ def content_of(table, path):
     if ending == ".parquet":
         return table.to_parquet(None, index=False)
     if ending == ".csv":
-        return without_formulas(table).to_csv(index=False, lineterminator="\n")
+        table = without_formulas(table)
+        text = table.to_csv(index=False, lineterminator="\n")
+        if "\r" in text:  # which pandas does not quote by itself, and which would end a row
+            text = table.to_csv(index=False, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+        return text
     return table.to_json(orient="records", lines=True, force_ascii=False, double_precision=15)
 
 

@@ -25,7 +25,7 @@ def to_llm_scale(score_llm: Numbers, low: float, high: float) -> Numbers:
 
     DreError if a score lies outside of the judge's scale.
     """
-    return (_within(score_llm, low, high) - low) / (high - low) * _LLM_MAX
+    return (_within(score_llm, low, high) - low) * (_LLM_MAX / (high - low))
 
 
 def s_c(s_d: Numbers, s_p: Numbers) -> Numbers:

@@ -64,7 +64,7 @@ class Metric(NamedTuple):
     score: Callable[[pd.DataFrame], Any]
 
 
-#: The metrics that ``dre audit --method`` knows by name, besides small models.
+#: The metrics by name, besides small models.
 BY_NAME = {
     "length": Metric("length in words", lambda pairs: length(pairs["response"])),
     "bleu": Metric("BLEU-4", _bleu_4),

@@ -48,55 +48,47 @@ def test_objects_one_behind_the_other_are_contexts_with_five_and_five(file):
     assert authors.read(path).in_words() == "boats.json: 2 of 2 contexts can be used"
 
 
-def test_numbers_blank_lines_and_a_heading_are_no_responses(file):
-    numbered = [f"{n}. {text}" for n, text in enumerate(GOOD, 1)]
-    late = ["", "Adversarial Negative Responses:", "", *BAD[:2]]
-
-    reading = authors.read(file(written(0, numbered, late)))
-
-    [entry] = reading.entries
+def test_numbers_and_blank_lines_are_no_responses(file):
+    numbered = ["", *(f"{n}. {text}" for n, text in enumerate(GOOD, 1))]
+    [entry] = authors.read(file(written(0, numbered, BAD[:2]))).entries
     assert entry.positives == tuple(GOOD) and entry.adversarials == tuple(BAD[:2])
-    assert reading.n_short == 1
-    assert "1 of them with fewer than five responses of a kind" in reading.in_words()
 
 
 SHIFTED = [*GOOD[3:], "", "Adversarial negative responses", BAD[0]]
 
 
 @pytest.mark.parametrize(
-    ("bad", "reason"),
+    "bad",
     [
-        (written(9, SHIFTED), "shifted: texts of the other kind are among them"),
-        (written(9, GOOD, SHIFTED), "shifted: texts of the other kind are among them"),
-        (written(9, []), "without positive responses"),
-        (written(9, GOOD, ["", " "]), "without adversarial responses"),
-        (written(9, GOOD, GOOD[:1]), "with a text that is both positive and adversarial"),
-        ('{"id": 9, "context": "So?\\n", "positive": "yes"}\n', "without a list positive"),
-        ('{"id": 9, "positive": [["Yes."]]}\n', "without a context"),
-        ('{\n    "id": 9,\n    "context": "torn\n', "not JSON"),
-        (written(0), "repeated"),
+        written(9, SHIFTED),
+        written(9, GOOD, SHIFTED),
+        written(9, []),
+        written(9, GOOD, ["", " "]),
+        written(9, GOOD, GOOD[:1]),
+        written(0),
     ],
 )
-def test_what_cannot_be_used_is_counted_and_named_with_its_line(file, bad, reason):
-    path = file(written(0), bad, written(1), written(2))
-    line = written(0).count("\n") + 1
-
-    reading = authors.read(path)
-
+def test_what_cannot_be_used_is_counted(file, bad):
+    reading = authors.read(file(written(0), bad, written(1), written(2)))
     assert [entry.turns[0][0] for entry in reading.entries] == ["0", "1", "2"]
-    assert reading.unusable == [(line, reason)]
-    assert reading.in_words().endswith(
-        f"3 of 4 contexts can be used; left out: 1 {reason} (line {line})"
-    )
+    assert reading.in_words() == "boats.json: 3 of 4 contexts can be used"
 
 
-def test_a_file_of_which_too_little_can_be_used_is_refused_with_the_reasons(file):
-    path = file(written(0), written(1, []), written(2, []))
-    with pytest.raises(DreError, match=r"at least 50%.*1 of 3 contexts.*2 without positive"):
-        dialogues.load(str(path), "train")
-    for content in ("", "<!doctype html>\n<html></html>"):
-        with pytest.raises(DreError, match="0 of"):
-            authors.read(file(content))
+@pytest.mark.parametrize(
+    ("objects", "message"),
+    [
+        ([written(0), written(1, []), written(2, [])], "too little of it.*1 of 3 contexts"),
+        (["<!doctype html>\n<html></html>"], "0 of 0"),
+        ([written(0), '{"id": 9, "positive": [["Yes."]]}\n'], "context 2 is of another form"),
+        ([written(0), '{"id": 9, "context": "So?\\n", "positive": [3]}\n'], "context 2 is of"),
+        ([written(0), '{\n    "id": 9,\n    "context": "torn\n'], "context 1 is of another form"),
+    ],
+)
+def test_a_file_of_another_form_or_of_which_too_little_can_be_used_is_refused(
+    file, objects, message
+):
+    with pytest.raises(DreError, match=message):
+        dialogues.load(str(file(*objects)), "train")
 
 
 def test_a_list_of_objects_is_read_as_well(file):
@@ -146,4 +138,4 @@ def test_a_stock_phrase_does_not_make_two_contexts_of_one_conversation():
         context(greeting, f"I {verb} in a small town near the northern coast, and you?")
         for verb in ("live", "teach", "paint", "bake")
     ]
-    assert overlap.without_near([one], others) == [one]
+    assert overlap.without_overlap([one], others, utterances=False) == [one]

@@ -66,7 +66,7 @@ def hub(tmp_path, monkeypatch):
         "licence": "Apache-2.0",
         "what": "one file",
         "by_name": True,
-        "files": [{"path": "train set.json", "about_size": 60}],
+        "files": [{"path": "train set.json", "size": 60}],
     }
     path = tmp_path / "sources.yaml"
     path.write_text(yaml.safe_dump([source]))
@@ -89,12 +89,12 @@ def test_a_file_on_the_hub_is_held_to_the_hash_that_its_first_fetch_saw(hub, cap
 
     # Another content of the same size is refused: changed here, or fetched anew.
     path.write_bytes(b"HELLO\n" * 10)
-    with pytest.raises(DreError, match="has sha256 .*, expected .*, as when it was first fetched"):
+    with pytest.raises(DreError, match="has sha256 .*, expected "):
         fetch.fetch("train set.json")
     assert cli.main(["data", "verify", "from-the-hub"]) == 2
     path.unlink()
     hub.write_bytes(b"HELLO\n" * 10)
-    with pytest.raises(DreError, match="train%20set.json: .*known hash"):
+    with pytest.raises(DreError, match="known hash"):
         fetch.fetch("train set.json")
     assert not path.exists()
 
@@ -142,20 +142,21 @@ def test_help_names_every_command_and_loads_nothing_heavy():
 WITHOUT_TORCH = """
 import sys
 sys.modules["torch"] = None
-import dre.audit.measures, dre.calibrated, dre.judges.judge
+import dre.audit.measures, dre.judges.judge
 import dre.score.metric, dre.score.gate
 slow = {"sklearn", "matplotlib", "scipy.stats"} & set(sys.modules)
 from dre.commands.main import main
 assert not slow, slow
-sys.exit(main(["audit", "--method", "cosine"]))
+sys.exit(main(["score", sys.argv[1]]))
 """
 
 
-def test_the_core_needs_no_torch_and_what_does_says_which_extra_has_it():
-    command = [sys.executable, "-c", WITHOUT_TORCH]
+def test_the_core_needs_no_torch_and_what_does_says_which_extra_has_it(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"context": ["Tea?"], "response": "With milk."}')
+    command = [sys.executable, "-c", WITHOUT_TORCH, str(tmp_path / "a.jsonl")]
     result = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert result.returncode == 2
-    assert result.stderr == (
+    assert result.stderr.splitlines()[-1] + "\n" == (
         "error: this needs torch: pip install 'dre-companion[slm] @ "
         "git+https://github.com/dre-companion/dre', in a clone pip install -e '.[slm]'\n"
     )
@@ -178,7 +179,7 @@ def test_the_core_needs_no_torch_and_what_does_says_which_extra_has_it():
         ),
         (
             "score in.jsonl -o o.csv --accuracies abc",
-            "argument --accuracies: invalid accuracies value: 'abc'",
+            "argument --accuracies: invalid _accuracies value: 'abc'",
         ),
         ("scor in.jsonl", "dre: error: there is no command 'scor': did you mean score?\n"),
         ("judge rum", "dre judge: error: there is no action 'rum': did you mean run?\n"),
@@ -258,19 +259,17 @@ def test_before_the_first_byte_is_fetched_a_line_says_what_and_how_much(registry
     with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
         assert cli.main(["data", "fetch"]) == 0
     (first_out, first_err), (_, second_err) = said_at_request
-    assert first_out == (
-        f"to be fetched into {fetch.home()}: 2 files, 1 kB and 1 of unknown size\n"
-    )
+    assert first_out == (f"to be fetched into {fetch.home()}: 2 files, 0.1 MB or more\n")
     assert re.fullmatch(
-        r"fetching public data: greetings, 1 file, 1 kB: http://127.*a%20%281%29.txt\n", first_err
+        r"fetching public data: greetings, 1 file, 0.1 MB: http://127.*a%20%281%29.txt\n", first_err
     )
-    assert re.search(r"greetings, 1 file, size unknown: http://127.*b.txt\n$", second_err)
+    assert re.search(r"greetings, 1 file, 0.1 MB or more: http://127.*b.txt\n$", second_err)
 
 
 def test_within_nothing_fetched_an_absent_file_is_an_error_and_no_request_is_made(registry):
     with (
         fetch.nothing_fetched(),
-        pytest.raises(DreError, match=r"public data are missing \(1 file, 1 kB\), such as /"),
+        pytest.raises(DreError, match=r"public data are missing \(1 file, 0.1 MB\), such as /"),
     ):
         fetch.fetch("b.txt")
     assert not fetch.home().exists()

@@ -1,6 +1,5 @@
-"""Means, paired tests and ranks of systems, against scipy and by hand."""
+"""Means, paired tests, ranks and verdicts of systems, against scipy and by hand."""
 
-import time
 import tracemalloc
 
 import numpy as np
@@ -8,25 +7,16 @@ import pandas as pd
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from scipy.stats import permutation_test
+from scipy.stats import bootstrap, permutation_test
 
-from dre import stats
 from dre.score import systems
 
 
 def frame(scores, contexts, system="a", **columns):
-    """A table of scores of one system, as `dre score` makes it."""
-    table = pd.DataFrame(
-        {
-            "system": system,
-            "context_id": [f"{context:016x}" for context in contexts],
-            "score": np.asarray(scores, float),
-            "status": "ok",
-        }
-    )
-    for measure in systems.MEASURES[1:]:
-        table[measure] = np.nan
-    return table.assign(**columns)
+    names = [f"{context:016x}" for context in contexts]
+    table = pd.DataFrame({"system": system, "context_id": names, "score": np.array(scores, float)})
+    missing = dict.fromkeys(systems.MEASURES[1:], np.nan)
+    return table.assign(**missing, **({"status": "ok"} | columns))
 
 
 def summarise(*frames):
@@ -35,179 +25,86 @@ def summarise(*frames):
 
 def test_the_difference_is_taken_on_the_contexts_of_both():
     means = pd.DataFrame({"a": [1, 2, 3, np.nan], "b": [0, 2, np.nan, 9]})
-    (comparison,) = systems.compare_systems(means)
-    assert comparison["difference"] == 0.5
-    assert comparison["n_contexts"] == 2
-    assert comparison["p_permutation"] == 1.0
-
-
-def test_without_a_shared_context_there_is_no_difference():
-    summary = summarise(frame([1], [1]), frame([1], [2], "b"))
-    (comparison,) = summary["comparisons"]
-    assert comparison["n_contexts"] == 0
-    assert comparison["difference"] is None
-    assert comparison["p_holm"] is None
-
-
-def ranks(comparisons, **means):
-    """System, rank and last rank, from (a, b, difference, p_holm) of each comparison."""
-    names = ("a", "b", "difference", "p_holm")
-    rows = [dict(zip(names, comparison)) for comparison in comparisons]
-    scores = [{"system": name, "score": mean} for name, mean in means.items()]
-    ranked = systems.rank_systems(scores, rows)
-    return [(row["system"], row["rank"], row["rank_last"]) for row in ranked]
+    (row,) = systems.compare_systems(means)
+    assert (row["difference"], row["n_contexts"], row["p_permutation"]) == (0.5, 2, 1)
+    assert row["visible"] == pytest.approx(2.8 * 0.5)  # the standard error is 0.5
 
 
 def test_systems_that_no_test_separates_share_a_rank():
-    comparisons = [("c", "a", -2, 0.01), ("c", "b", -1.9, 0.01), ("a", "b", 0.1, 0.5)]
-    ranked = ranks(comparisons, c=1.0, a=3.0, b=2.9)
-    assert ranked == [("a", 1, 2), ("b", 1, 2), ("c", 3, 3)]
-
-
-def test_a_system_between_two_shares_a_rank_with_either():
-    comparisons = [("a", "b", 0.5, 0.2), ("a", "c", 1, 0.01), ("b", "c", 0.5, np.nan)]
-    ranked = ranks(comparisons, a=3.0, b=2.5, c=2.0)
-    assert ranked == [("a", 1, 2), ("b", 1, 3), ("c", 2, 3)]
+    means = [{"system": name, "score": mean} for name, mean in (("c", 1), ("a", 3), ("b", 2))]
+    cases = {
+        "a 1-2, b 1-2, c 3-3": [("c", "a", -2, 0.01), ("c", "b", -1, 0.01), ("a", "b", 1, 0.5)],
+        "a 1-2, b 1-3, c 2-3": [("a", "b", 1, 0.05), ("a", "c", 2, 0.01), ("b", "c", 1, np.nan)],
+    }
+    names = ("a", "b", "difference", "p_holm")
+    for expected, rows in cases.items():
+        ranked = systems.rank_systems(means, [dict(zip(names, row)) for row in rows])
+        words = [f"{row['system']} {row['rank']}-{row['rank_last']}" for row in ranked]
+        assert ", ".join(words) == expected
 
 
 @pytest.mark.parametrize("groups", [4000, 100])
 def test_a_clear_difference_is_significant_and_a_shuffled_copy_is_not(groups, monkeypatch):
-    """a is better than b by 0.3; c is b in another order."""
     monkeypatch.setattr(systems, "GROUPS", groups)
-    n = 300
     rng = np.random.default_rng(1)
-    contexts = rng.integers(0, 2**63, n)
-    scores_b = rng.normal(size=n)
-    scores_a = scores_b + 0.3 + rng.normal(0, 0.3, n)
-    scores_c = rng.permutation(scores_b)
-
-    summary = summarise(
-        frame(scores_b, contexts, "b"),
-        frame(scores_a, contexts, "a"),
-        frame(scores_c, contexts, "c"),
-    )
-
-    best, second, third = summary["systems"]
-    assert (best["system"], best["rank"], best["rank_last"]) == ("a", 1, 1)
-    assert second["rank"] == third["rank"] == 2
-    assert best["score"] == pytest.approx(scores_a.mean())
-    assert summary["contexts"] == n
-    assert best["n"] == n
-    expected = stats.mean(scores_a, contexts, n=4000, seed=1)
-    assert best["score_low"] == pytest.approx(expected["low"], abs=0.03)
-    assert best["score_high"] == pytest.approx(expected["high"], abs=0.03)
-    p = {(row["a"], row["b"]): row["p_holm"] for row in summary["comparisons"]}
-    assert p["a", "b"] < 0.01
-    assert p["a", "c"] < 0.01
-    assert p["b", "c"] > 0.05
+    contexts, b = rng.integers(0, 2**63, 300), rng.normal(size=300)
+    a, c = b + rng.normal(0.3, 0.3, 300), rng.permutation(b)
+    summary = summarise(frame(b, contexts, "b"), frame(a, contexts), frame(c, contexts, "c"))
+    ranks = [(row["system"], row["rank"], row["rank_last"]) for row in summary["systems"]]
+    assert ranks[0] == ("a", 1, 1) and {*ranks[1:]} == {("b", 2, 3), ("c", 2, 3)}
+    a_b, a_c, b_c = summary["comparisons"]
+    assert a_b["p_holm"] < 0.01 and a_c["p_holm"] < 0.01 and b_c["p_holm"] > 0.05
+    for row, name, values in ((summary["systems"][0], "score", a), (a_b, "difference", a - b)):
+        expected = bootstrap((values,), np.mean, method="percentile", rng=0).confidence_interval
+        assert row[name] == pytest.approx(values.mean())
+        assert [row[f"{name}_low"], row[f"{name}_high"]] == pytest.approx([*expected], abs=0.02)
 
 
-def test_p_values_agree_with_scipy_and_are_exact_for_few_contexts():
+def test_p_values_agree_with_scipy_and_are_corrected_after_holm():
     rng = np.random.default_rng(3)
-    means = pd.DataFrame(rng.normal(size=(40, 3)).round(1), columns=["a", "b", "c"])
-    means["b"] += 0.4
+    means = pd.DataFrame(rng.normal([0, 0.7, 0], size=(40, 3)).round(1), columns=[*"abc"])
     means.loc[13:, "c"] = np.nan
-    for row in systems.compare_systems(means):
+    rows = systems.compare_systems(means)
+    for row in rows:
         differences = (means[row["a"]] - means[row["b"]]).dropna().to_numpy()
-        expected = permutation_test(
-            (differences,),
-            np.mean,
-            permutation_type="samples",
-            vectorized=True,
-            n_resamples=10_000,
-            rng=1,
-        )
-        tolerance = 1e-12 if len(differences) == 13 else 0.02
-        assert row["p_permutation"] == pytest.approx(expected.pvalue, abs=tolerance)
+        options = {"permutation_type": "samples", "n_resamples": 100_000, "rng": 1}
+        p = permutation_test((differences,), np.mean, vectorized=True, **options).pvalue
+        assert row["p_permutation"] == pytest.approx(p, abs=4 * np.sqrt(p * (1 - p) / 10_000))
         assert row["n_contexts"] == len(differences)
-
-
-def test_the_smallest_p_is_what_ten_thousand_permutations_can_show():
-    (comparison,) = systems.compare_systems(pd.DataFrame({"a": range(1, 51), "b": 0}))
-    assert comparison["p_permutation"] == pytest.approx(1 / 10_001)
-
-
-def test_twenty_systems_are_compared_in_seconds():
-    rng = np.random.default_rng(0)
-    contexts = np.arange(400)
-    frames = [frame(rng.normal(i / 10, 1, 400), contexts, f"s{i:02}") for i in range(20)]
-    start = time.process_time()
-    summary = summarise(*frames)
-    seconds = time.process_time() - start
-    assert seconds < 5
-    assert len(summary["comparisons"]) == 190
-    assert summary["systems"][0]["system"] == "s19"
+    p = np.sort([row["p_permutation"] for row in rows]) * [3, 2, 1]  # by Holm; none is above 1
+    assert sorted(row["p_holm"] for row in rows) == pytest.approx(np.maximum.accumulate(p))
+    for n, smallest in ((13, 2 / 2**13), (50, 1 / 10_001)):  # of all swaps, and of 10,000
+        (row,) = systems.compare_systems(pd.DataFrame({"a": range(1, n + 1), "b": 0}))
+        assert row["p_permutation"] == pytest.approx(smallest)
 
 
 def test_missing_scores_are_counted_and_left_out():
-    summary = summarise(frame([1.0, np.nan, 3.0], [1, 2, 3]), frame([1.0, 1.0], [1, 2], "b"))
-    assert (summary["contexts"], summary["shared_contexts"]) == (3, 1)
-
-    statuses = ["ok", "malformed", "ok"]
-    summary = summarise(frame([1.0, np.nan, 3.0], [1, 2, 3], status=statuses))
-    (system,) = summary["systems"]
-    assert (system["score"], system["n"], system["n_missing"]) == (2.0, 2, 1)
-    assert system["statuses"] == {"ok": 2, "malformed": 1}
-
-
-def test_one_context_has_a_mean_and_no_interval():
-    summary = summarise(frame([1.0, 2.0], [1, 1], accepted=[True, False]))
-    (system,) = summary["systems"]
-    assert summary["comparisons"] == []
-    assert system["score"] == 1.5
-    assert system["score_low"] is None
-    assert system["accepted"] == 0.5
+    lacking = frame([1, np.nan, 3], [1, 2, 3], status=["ok", "malformed", "ok"])
+    summary = summarise(lacking, frame([1, 1, 1], [1, 2, 2], "b"))
+    assert [summary[key] for key in ("rows", "contexts", "shared_contexts")] == [6, 3, 1]
+    row = next(row for row in summary["systems"] if row["n_missing"] == 1)
+    assert row | {"score": 2, "n": 2, "statuses": {"ok": 2, "malformed": 1}} == row
 
 
 def test_a_system_in_one_context_has_a_mean_and_no_interval_beside_one_in_many():
-    rng = np.random.default_rng(0)
-    summary = summarise(frame(rng.normal(size=30), range(30)), frame([1.0], [0], "b"))
+    summary = summarise(frame(range(30), range(30)), frame([1, 2], [0, 0], "b"))
     by_name = {row["system"]: row for row in summary["systems"]}
-    assert by_name["b"]["score"] == 1.0
-    assert by_name["b"]["score_low"] is None and by_name["b"]["score_high"] is None
-    assert by_name["a"]["score_low"] < by_name["a"]["score_high"]
-    (comparison,) = summary["comparisons"]
-    assert comparison["n_contexts"] == 1
-    assert comparison["difference_low"] is None
+    assert (by_name["b"]["score"], by_name["b"]["score_low"]) == (1.5, None)
+    assert by_name["a"]["score_low"] < 14.5 < by_name["a"]["score_high"]
+    (row,) = summary["comparisons"]
+    assert (row["n_contexts"], row["difference"]) == (1, -1.5)
+    assert row["difference_low"] is row["p_holm"] is row["visible"] is None
 
 
 def test_the_order_of_rows_changes_nothing():
     rng = np.random.default_rng(0)
-    frames = []
-    for number, name in enumerate("abc"):
-        scores = rng.normal(0.2 * number, 1, 40)
-        contexts = rng.permutation(40)
-        frames.append(frame(scores, contexts, name, accepted=scores > 0))
+    frames = [frame(rng.normal(0.2 * k, 1, 40), rng.permutation(40), "abc"[k]) for k in range(3)]
     table = pd.concat(frames, ignore_index=True)
-
-    def numbers(of_table):
-        summary = systems.summarise(of_table)
-        rows = pd.DataFrame(summary["systems"] + summary["comparisons"])
-        return rows.drop(columns="statuses")
-
-    expected = numbers(table)
-    for seed in range(3):
-        shuffled = table.sample(frac=1, random_state=seed)
-        pd.testing.assert_frame_equal(numbers(shuffled), expected, atol=1e-9)
-
-
-def test_a_system_without_any_score_has_no_share_of_accepted():
-    missing = pd.array([None, None], dtype="bool[pyarrow]")
-    accepted = pd.array([True, False], dtype="bool[pyarrow]")
-    summary = summarise(
-        frame([1.0, 2.0], [1, 2], accepted=accepted),
-        frame([np.nan, np.nan], [1, 2], "b", accepted=missing).assign(status="other_language"),
-    )
-    shares = {row["system"]: row["accepted"] for row in summary["systems"]}
-    assert shares == {"a": 0.5, "b": None}
-
-
-def two_systems(difficulty, difference, has_a, has_b):
-    """Scores of a and b: b's are the difficulty of a context, a's are higher by the difference."""
-    contexts = np.arange(len(difficulty))
-    scores_a = np.where(has_a, difficulty + difference, np.nan)
-    scores_b = np.where(has_b, difficulty, np.nan)
-    return frame(scores_a, contexts, "a"), frame(scores_b, contexts, "b")
+    tables = (table, *(table.sample(frac=1, random_state=seed) for seed in range(3)))
+    all_rows = [row["systems"] + row["comparisons"] for row in map(systems.summarise, tables)]
+    expected, *shuffled = (pd.DataFrame(rows).drop(columns="statuses") for rows in all_rows)
+    for numbers in shuffled:
+        pd.testing.assert_frame_equal(numbers, expected, atol=1e-9)
 
 
 CONTEXT = st.tuples(st.sampled_from([-9, -1, 0, 1, 9]), st.booleans(), st.booleans())
@@ -215,51 +112,39 @@ CONTEXT = st.tuples(st.sampled_from([-9, -1, 0, 1, 9]), st.booleans(), st.boolea
 
 @settings(max_examples=40, deadline=None)  # the time of an example depends on the machine
 @given(st.lists(CONTEXT, min_size=2, max_size=40), st.sampled_from([-0.05, 0.05]))
-def test_the_sign_of_a_difference_follows_the_shared_contexts_whatever_is_missing(
-    contexts, difference
-):
+def test_a_difference_is_of_shared_contexts_whatever_is_missing(contexts, difference):
     difficulty, has_a, has_b = (np.array(column) for column in zip(*contexts))
-    n_shared = (has_a & has_b).sum()
-    assume(n_shared > 0)
-
+    assume((has_a & has_b).any())
+    a = np.where(has_a, difficulty + difference, np.nan)
+    b = np.where(has_b, difficulty, np.nan)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(systems, "GROUPS", 4)
-        summary = summarise(*two_systems(difficulty, difference, has_a, has_b))
-
-    (comparison,) = summary["comparisons"]
-    assert comparison["difference"] == pytest.approx(difference)
-    assert comparison["n_contexts"] == n_shared
-
-
-@pytest.mark.parametrize("n", [390, 800])
-def test_a_better_system_is_better_even_if_the_worse_one_lacks_the_harder_contexts(n, monkeypatch):
-    """a is better by 0.05 in every context; b has no score on the harder half."""
-    monkeypatch.setattr(systems, "GROUPS", 400)
-    rng = np.random.default_rng(0)
-    difficulty = rng.normal(size=n)
-    difference = 0.05 + rng.normal(0, 0.01, n)
-    has_b = difficulty > 0
-
-    summary = summarise(*two_systems(difficulty, difference, np.ones(n, bool), has_b))
-
-    (comparison,) = summary["comparisons"]
-    assert comparison["difference"] == pytest.approx(0.05, abs=0.002)
-    assert 0.045 < comparison["difference_low"] < comparison["difference_high"] < 0.055
-    assert comparison["p_holm"] < 0.001
-    assert comparison["n_contexts"] == has_b.sum()
-    assert [row["system"] for row in summary["systems"]] == ["a", "b"]
+        frames = [frame(scores, range(len(scores)), name) for name, scores in zip("ab", (a, b))]
+        (row,) = summarise(*frames)["comparisons"]
+    assert row["difference"] == pytest.approx(difference)
+    assert row["n_contexts"] == (has_a & has_b).sum()
 
 
 def test_the_memory_for_many_contexts_is_not_their_square():
-    n = 12_000
-    rng = np.random.default_rng(0)
-    frames = [frame(rng.normal(size=n), np.arange(n), name) for name in "ab"]
-
+    frames = [frame(range(12_000), range(12_000), name) for name in "ab"]
     tracemalloc.start()
-    summary = summarise(*frames)
+    (row,) = summarise(*frames)["comparisons"]
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
+    assert (row["n_contexts"], peak < 200e6) == (12_000, True)
 
-    (comparison,) = summary["comparisons"]
-    assert comparison["n_contexts"] == n
-    assert peak < 200e6
+
+def test_the_verdict_is_a_sentence_on_every_two_systems():
+    names = ("difference", "difference_low", "difference_high", "p_holm", "n_contexts")
+    cases = {
+        "a is better than b, by 0.500 [0.300, 0.700]": (0.5, 0.3, 0.7, 0.049, 9),
+        "b is better than a, by 0.500 [0.300, 0.700]": (-0.5, -0.7, -0.3, 0.049, 9),
+        "a and b: no difference is proven (0.500 in favour of a)": (0.5, 0.3, 0.7, 0.05, 9),
+        "b and a: no difference is proven (0.250 in favour of b)": (-0.25, None, None, None, 1),
+    }
+    rows = [{"a": "a", "b": "b", **dict(zip(names, numbers))} for numbers in cases.values()]
+    assert systems.verdict({"comparisons": rows}) == [*cases]
+    a, b = frame(range(1, 11), range(10)), frame(range(10), range(10), "b")
+    first, *others = systems.verdict(summarise(a, b, frame([3, 3], [77, 78], "c")))
+    assert first == "a is better than b, by 1.000 [1.000, 1.000]"
+    assert [text.partition(" have no context")[0] for text in others] == ["a and c", "b and c"]

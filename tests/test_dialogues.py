@@ -8,7 +8,8 @@ from conftest import needs_data
 
 from dre.datasets import dialogues, ratings, recordings
 from dre.datasets.dialogues import Context, data_hash, load
-from dre.datasets.overlap import without_overlap, without_shared_utterances
+from dre.datasets.overlap import without_overlap
+from dre.datasets.registry import read_jsonl, repository_file
 from dre.errors import DreError
 from dre.paper import contexts as paper_contexts
 from dre.paper.contexts import contexts, extra
@@ -154,7 +155,7 @@ class TestWithoutOverlap:
 
         assert without_overlap([copy, *greetings], rated) == greetings
         assert without_overlap([copy, *greetings], rated, near=0.9) == [copy, *greetings]
-        assert without_shared_utterances([copy, *greetings], rated) == [copy, *greetings]
+        assert without_overlap([copy, *greetings], rated, None) == [copy, *greetings]
 
 
 def set_histories(monkeypatch, conversation_by_id, contexts):
@@ -172,54 +173,33 @@ def set_histories(monkeypatch, conversation_by_id, contexts):
     monkeypatch.setattr(dialogues, "public_contexts", without_cache)
 
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        ({"request": "best"}, "request 'best', expected one of paper, balanced"),
-        ({"context_sha256": "0"}, "is another context here"),
-        ({"adversarial_negative_responses": ["No."] * 4}, "fewer than five"),
-    ],
-)
-def test_a_written_record_that_does_not_fit_is_named_by_file_and_line(
-    tmp_path, monkeypatch, change, reason
-):
-    context = public_context("convai2", "convai2-valid/5", "What do you do?")
-    record = {
-        "id": context.id,
-        "split": "train",
-        "request": "paper",
-        "context_sha256": dialogues.context_sha256(context.turns),
-        "positive_responses": ["I bake."] * 5,
-        "adversarial_negative_responses": ["No."] * 5,
-    }
-    file = tmp_path / "more.jsonl"
-    monkeypatch.setattr(dialogues, "repository_file", lambda *names: file)
-    monkeypatch.setattr(dialogues, "public_contexts", lambda name: [context])
-
-    file.write_text(json.dumps(record) + "\n", encoding="utf-8")
-    assert load("convai2-augmented", "paper")[0].adversarials == ("No.",) * 5
-
-    changed = record | change
-    file.write_text(json.dumps(record) + "\n" + json.dumps(changed) + "\n", encoding="utf-8")
-    with pytest.raises(DreError, match=f"more.jsonl:2: .*{reason}"):
-        load("convai2-augmented", "paper")
+@needs_data
+@pytest.mark.parametrize("file", ["augmented.jsonl", "augmented_more.jsonl"])
+def test_responses_are_recorded_for_the_contexts_that_are_here(file):
+    public = [context for name in dialogues.PUBLIC for context in dialogues.public_contexts(name)]
+    public += load("dailydialog++-positives", "train")
+    turns_by_id = {context.context_id: context.turns for context in public}
+    for record in read_jsonl(repository_file("recorded", dialogues.RECORDING, file)):
+        assert dialogues.context_sha256(turns_by_id[record["id"]]) == record["context_sha256"]
+        assert record.get("request", "paper") in dialogues.REQUESTS
+        assert len(record["adversarial_negative_responses"]) >= 5
 
 
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
         ('{"id": "a", "context": ["Hi."]}', "id 'a' is line 1's"),
-        ('{"id": "b", "context": [" "]}', "context is .* expected turns"),
-        ('{"id": "b", "context": ["Hi."], "positive_responses": [""]}', "a text is empty"),
+        ('{"id": "b", "context": [" "]}', "context: found .* expected a list of turns"),
+        ('{"id": "b", "context": ["Hi."], "positive_responses": [""]}', "expected a list of texts"),
         ('{"prompt": ["Hi."]}', "the record has prompt"),
         ('"Hi."', "found 'Hi.', expected an object with context"),
-        ('{"id": "b", "context": ["Hi."], "positive_responses": {"a": 1}}', "not a list of texts"),
-        ('{"id": "b", "context": ["Hi."], "positive_responses": [1]}', "not a list of texts"),
+        ('{"id": "b", "context": ["Hi."], "positive_responses": {"a": 1}}', "a list of texts"),
+        ('{"id": "b", "context": ["Hi."], "positive_responses": [1]}', "a list of texts"),
     ],
 )
 def test_a_context_of_a_user_that_cannot_be_read_is_named_by_file_and_line(tmp_path, line, reason):
     file = tmp_path / "mine.jsonl"
-    good = {"id": "a", "context": "Is it late?\nVery.", "positive_responses": ["Off to bed."]}
+    good = {"id": "a", "context": ["Is it late?", "Very."], "positive_responses": ["Off to bed."]}
     file.write_text(json.dumps(good) + "\n", encoding="utf-8")
     (context,) = dialogues.read_contexts(file)
     assert context == Context("mine", "a", "train", ("Is it late?", "Very."), ("Off to bed.",))

@@ -64,9 +64,15 @@ def test_a_paraphrase_is_the_nearest_that_is_not_the_turn_itself_or_the_back_tra
 
 def test_what_cannot_be_used_is_counted_and_named(path):
     rated = Archive(path).rated("dailydialog-zhao")
-    assert rated.in_words() == (
-        "dailydialog-zhao: 3 of 5 responses; left out: 2 without a response or ratings"
+    assert rated.in_words() == ("dailydialog-zhao: 3 of 5 responses have ratings and versions")
+
+
+def test_without_likenesses_the_first_paraphrase_counts(path):
+    other = changed(
+        path, "zhao_paraphrases.csv", lambda text: text.replace(b"COS_SIM_MONO_SP", b"x")
     )
+    first, *_ = Archive(other).rated("dailydialog-zhao").versions["paraphrase"]["context"][0]
+    assert first == "Which pond froze?"
 
 
 def changed(path, ending, change):
@@ -103,7 +109,7 @@ def test_a_response_whose_dialogue_lacks_a_version_is_left_out(path):
 
     other = changed(path, "dailydialog-zhao_multilingual_en_es.csv", without_a_turn)
     rated = Archive(other).rated("dailydialog-zhao")
-    assert rated.n_left_out["without its versions"] == 1 and len(rated.ratings) == 2
+    assert rated.n_left_out == 3 and len(rated.ratings) == 2
 
 
 def test_sets_of_whole_dialogues_are_no_sets_of_responses_and_others_come_last(path):
@@ -120,8 +126,8 @@ def test_a_training_corpus_has_its_dialogues_in_all_versions(path):
     ("ending", "change", "message"),
     [
         ("_en_es.csv", lambda text: text.replace(b"TRANSLATION", b"SPANISH"), "no column TRANSLA"),
-        ("zhao_eval.json", lambda text: text[:50], "zhao_eval.json is not JSON"),
-        ("zhao_eval.json", lambda text: b"{}", "is not a list of responses"),
+        ("zhao_eval.json", lambda text: text[:50], "dailydialog-zhao is no list of responses"),
+        ("zhao_eval.json", lambda text: b"[3]", "is no list of responses"),
         ("_eval.json", None, "it is not the archive of DSTC11 Track 4"),
         (
             "zhao_eval.json",
@@ -130,7 +136,7 @@ def test_a_training_corpus_has_its_dialogues_in_all_versions(path):
                 .replace(b"Lawns", b"Lakes")
                 .replace(b"uncle", b"aunt")
             ),
-            "no response of .* can be used: 3 without its versions, 2",
+            "no response of .* has ratings and versions",
         ),
     ],
 )

@@ -483,7 +483,7 @@ COMPARED = {
 
 def test_a_system_that_became_worse_fails_the_comparison_as_before():
     def write_scores(path, shift, n, n_worse):
-        lines = ["id,system,score"]
+        lines = ["context_id,system,score"]
         for i in range(n):
             score = 1 + i % 4 / 10 + shift + i % 3 / 100 - (3 if i < n_worse else 0)
             lines += [f"c{i},kettle,{score:.3f}", f"c{i},parrot,{0.5 + i % 5 / 10:.3f}"]

@@ -2,8 +2,6 @@
 texts.
 """
 
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,7 +9,6 @@ from conftest import needs_data
 
 from dre.datasets import dialogues, ratings, recordings
 from dre.datasets.registry import read_jsonl, repository_file
-from dre.errors import DreError
 
 pytestmark = needs_data
 
@@ -130,7 +127,7 @@ def test_the_recorded_judge_rated_every_quality_of_fed():
 
 
 def test_graded_pairs_are_the_texts_that_were_graded_and_conversations_are_whole():
-    table = recordings.graded()  # This checks the hash of each text.
+    table = recordings.graded()
 
     assert len(table) == 5468
     assert table["context_id"].nunique() == 696
@@ -160,24 +157,24 @@ MEAN_SCORES = {
 }
 
 
-@pytest.mark.parametrize("changed", ["turns", "responses"])
-def test_graded_pairs_of_other_texts_are_refused(monkeypatch, changed):
-    contexts, responses = recordings._training_texts()
-    if changed == "turns":
-        contexts = {
-            id: replace(context, turns=(*context.turns[:-1], "Something else."))
-            for id, context in contexts.items()
-        }
-    else:
-        responses = dict.fromkeys(responses, "Something else.")
-    monkeypatch.setattr(recordings, "_training_texts", lambda: (contexts, responses))
-
-    with pytest.raises(DreError, match="not the texts that were graded"):
-        recordings.graded()
+def test_the_texts_of_graded_and_scored_pairs_are_those_that_were_scored():
+    for table, name in (
+        (recordings.graded(), "graded.jsonl"),
+        (recordings.training_scores(), "training_scores.jsonl"),
+    ):
+        records = read_jsonl(repository_file("recorded", recordings.NAME, name))
+        assert len(records) == len(table)
+        for record, turns, response in zip(records, table["context"], table["response"]):
+            digests = {
+                "context_sha256": dialogues.context_sha256(turns),
+                "response_sha256": dialogues.context_sha256([response]),
+            }
+            known = {key: record[key] for key in digests if key in record}
+            assert known and known == {key: digests[key] for key in known}
 
 
 def test_training_scores_are_joined_with_their_texts():
-    table = recordings.training_scores()  # This checks the hash of each text.
+    table = recordings.training_scores()
 
     assert len(table) == 2050
     assert table["score"].between(0, 5).all()

@@ -4,7 +4,7 @@ import sys
 
 import pandas as pd
 import pytest
-from test_score import RECORDED, dre, rated_records, saved_slm, write
+from test_score import RECORDED, saved_slm, score, write
 
 from dre.datasets.dialogues import load
 from dre.score import ray as ray_scoring
@@ -15,51 +15,45 @@ def slm(tmp_path_factory):
     return saved_slm(tmp_path_factory.mktemp("ray"))
 
 
-def test_the_command_writes_what_one_process_writes_with_a_recorded_judge_and_a_fusion(
-    slm, tmp_path, monkeypatch
-):
+def recorded_pairs(contexts):
+    """Pairs of contexts whose scores by a judge are recorded under their ids."""
+    return [
+        {"id": context.pair_id(kind, i), "context": list(context.turns), "response": response}
+        for context in contexts
+        for kind in "pa"
+        for i, response in enumerate(context.responses(kind))
+    ]
+
+
+def test_the_command_writes_what_one_process_writes(slm, tmp_path, monkeypatch):
     ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'ray[data]==2.60.*'")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(ray_scoring, "BLOCK", 7)
-    write(rated_records(load("mini", "test")[:4]), tmp_path / "rated.jsonl")
-    run = ("score", "rated.jsonl", "--slm", slm, *RECORDED)
-    assert dre(*run, "-o", "parts.csv", "--method", "ex_dre") == 0
-    assert dre("calibrate", "--set", "rated.jsonl", "parts.csv", "-o", "fusion.json") == 0
-    fused = (*run, "--method", "calibrated", "--fusion", "fusion.json")
+    write(recorded_pairs(load("mini", "test")[:4]), "in.jsonl")
+    run = ("in.jsonl", "--slm", slm, "--method", "product", *RECORDED)
 
-    assert dre(*fused, "-o", "local.csv") == 0
-    assert dre(*fused, "-o", "ray.csv", "--engine", "ray", "--workers", "2") == 0
+    assert score(*run, "-o", "local.csv") == 0
+    assert score(*run, "-o", "ray.csv", "--engine", "ray", "--workers", "2") == 0
 
     local_scores = pd.read_csv("local.csv")
-    ray_scores = pd.read_csv("ray.csv")
     assert len(local_scores) == 40
     assert local_scores["score"].nunique() > 10
     assert not ray.is_initialized()
-    # z_slm is a place among 40 scores. Where two of them nearly meet, the last digit of a score
-    # moves it more.
-    pd.testing.assert_frame_equal(
-        local_scores.drop(columns="z_slm"),
-        ray_scores.drop(columns="z_slm"),
-        atol=1e-5,
-        rtol=1e-3,
-    )
+    pd.testing.assert_frame_equal(local_scores, pd.read_csv("ray.csv"), atol=1e-5, rtol=1e-3)
 
 
-@pytest.fixture
-def run(slm, tmp_path, monkeypatch):
-    """A command that scores a file on Ray, which is not installed."""
-    monkeypatch.setitem(sys.modules, "ray", None)
-    responses = write(rated_records(load("mini", "test")[:1]), tmp_path / "in.jsonl")
-    return ("score", responses, "-o", tmp_path / "o.csv", "--slm", slm, "--engine", "ray")
-
-
-def test_a_live_judge_is_refused(run, tmp_path, capsys):
-    judge = ("--method", "slide", "--judge", "openai:any", "--store", tmp_path / "s.sqlite")
-    assert dre(*run, *judge) == 2
-    assert "leave --engine ray out" in capsys.readouterr().err
-
-
-def test_without_ray_it_says_what_to_install(run, capsys):
-    assert dre(*run) == 2
-    expected = "Ray is not installed: pip install 'ray[data]==2.60.*'"
-    assert expected in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--method", "slide", "--judge", "openai:any", "--store", "s.db"), "leave --engine ray"),
+        (RECORDED, "some methods have no small model: leave --engine ray out"),
+        ((), "Ray is not installed: pip install 'ray[data]==2.60.*'"),
+    ],
+)
+def test_what_ray_cannot_do_is_said(slm, tmp_path, monkeypatch, capsys, options, message):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "ray", None)  # not installed
+    write(recorded_pairs(load("mini", "test")[:1]), "in.jsonl")
+    small = () if options == RECORDED else ("--slm", slm)
+    assert score("in.jsonl", "-o", "o.csv", "--engine", "ray", *small, *options) == 2
+    assert message in capsys.readouterr().err

@@ -1,319 +1,624 @@
-"""One reader for every command: the forms of a file, and what an error says of it."""
+"""Files of three forms are read; every other form is refused, and what was read is looked at."""
 
+import csv
 import gzip
 import io
 import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 
-import judge_servers as servers
 import pandas as pd
 import pytest
+from conftest import needs_data
 
+from dre import files
 from dre.commands.main import main
-from dre.datasets import readers
+from dre.datasets import dialogues, look, ratings, readers
+from dre.datasets.readers import Form
 from dre.errors import DreError
+from dre.score.gate import compare_scores
 
-PAIRS = [  # id, context, response
-    ("a", ("Is the shop open?", "Only until noon; then it closes."), "Then I had better hurry."),
-    ("7", ("Señor, have you any tea?",), "Yes; in the blue tin."),
-    ("c", ("[laughs] What\u0027s that?", "A kettle.", "\u2028So it is."), "Tea, then."),
-]
-ROWS = [{"id": id, "context": list(turns), "response": response} for id, turns, response in PAIRS]
-TABLE = pd.DataFrame(ROWS).assign(context=[json.dumps(row["context"]) for row in ROWS])
+DOCS = Path(__file__).parents[1] / "docs"
+TURNS = ("Where is my parcel?", "It left, at last.")
+REPLY = "Before noon."
+CHAT = [{"role": role, "content": text} for role, text in zip(["assistant", "user"], TURNS)]
+ANSWER = {"role": "assistant", "content": REPLY}
+PAIR = {"context": list(TURNS), "response": REPLY}
+SAID = [*TURNS, REPLY]
+PROMPT = {"role": "system", "content": "Be brief."}
+CALL = {"role": "assistant", "content": None, "tool_calls": [{}]}
+PARTS = [{"type": "image_url"}, {"type": "text", "text": TURNS[1]}]
 
-
-def messages(turns, *responses):
-    """A chat as OpenAI has it, whose last turn is the user's.
-
-    It has instructions. Where the first turn has a comma, two messages of one role follow each
-    other, and the content of the second one is a list.
-    """
-    roles = ("user", "assistant") if len(turns) % 2 else ("assistant", "user")
-    texts = [*turns, *responses]
-    chat = [{"role": roles[i % 2], "content": text} for i, text in enumerate(texts)]
-    start, _, end = turns[0].partition(", ")
-    if end:
-        chat[:1] = [
-            {"role": roles[0], "content": start + ","},
-            {"role": roles[0], "content": [{"type": "text", "text": end}]},
-        ]
-    return [{"role": "system", "content": "Be brief."}, *chat]
-
-
-def lines(rows):
-    return "\n".join(json.dumps(row) for row in rows).encode()
-
-
-FORMS = {
-    "a.jsonl": b"\n" + lines(ROWS),
-    "pair_id.jsonl": lines(
-        [{"pair_id": 7 if row["id"] == "7" else row["id"]} | row | {"id": None} for row in ROWS]
+READ = {  # a record, and what the user says of it; all give the pair of TURNS and REPLY
+    "turns": (PAIR, Form()),
+    "JSON in a cell": ({"context": json.dumps(TURNS), "response": REPLY}, Form()),
+    "messages before": ({"context": CHAT, "response": REPLY}, Form()),
+    "messages": ({"messages": [*CHAT, ANSWER]}, Form()),
+    "messages in a cell": ({"messages": json.dumps([*CHAT, ANSWER])}, Form()),
+    "a request and its reply": ({"messages": CHAT, "response": REPLY}, Form()),
+    "prompt, parts, tools": (
+        {
+            "messages": [
+                PROMPT,
+                CHAT[0],
+                {"role": "user", "content": PARTS},
+                CALL,
+                {"role": "tool", "content": "11:40"},
+                ANSWER,
+            ]
+        },
+        Form(),
     ),
-    "marked.jsonl": b"\xef\xbb\xbf" + lines(ROWS),
-    "array.json": json.dumps(ROWS, indent=1).encode(),
-    "lines.json": lines(ROWS),
-    "messages.jsonl": lines(
-        [{"id": id, "messages": messages(turns, response)} for id, turns, response in PAIRS]
+    "two of one side": (
+        {
+            "messages": [
+                CHAT[0],
+                {"role": "user", "content": "It left,"},
+                {"role": "user", "content": "at last."},
+                ANSWER,
+            ]
+        },
+        Form(),
     ),
-    "roles.jsonl": lines([row | {"context": messages(row["context"])} for row in ROWS]),
-    "comma.csv": TABLE.to_csv(index=False).encode(),
-    "excel.csv": b"\xef\xbb\xbf"
-    + TABLE.to_csv(index=False, sep=";", lineterminator="\r\n").encode(),
-    "roles.csv": TABLE.assign(context=[str(messages(turns)) for _, turns, _ in PAIRS])
-    .to_csv(index=False)
-    .encode(),
-    "tab.tsv": TABLE.to_csv(index=False, sep="\t").encode(),
-    "a.parquet": pd.DataFrame(ROWS).to_parquet(None),
-    "a.csv.gz": gzip.compress(TABLE.to_csv(index=False).encode()),
+    "ShareGPT": (
+        {
+            "conversations": [
+                {"from": side, "value": text}
+                for side, text in zip(["gpt", "human", "gpt"], [*TURNS, REPLY])
+            ]
+        },
+        Form(),
+    ),
+    "other columns": (
+        {"prompt": list(TURNS), "answers": [{"text": REPLY}]},
+        Form(fields={"context": "prompt", "response": "answers.0.text"}),
+    ),
+    "a column with dots": (
+        {"Input.context": list(TURNS), "response": REPLY},
+        Form(fields={"context": "Input.context"}),
+    ),
+    "other keys": (
+        {"chat": [{"who": "bot", "said": SAID[0]}, {"who": "guest", "said": SAID[1]}]}
+        | {"response": REPLY},
+        Form(fields={"messages": "chat", "role": "who", "text": "said"}, roles={"Guest": "user"}),
+    ),
+    "the last turn": ({"context": SAID}, Form(last_turn=True)),
+    "the last turn of people": (
+        {"messages": [{"speaker": name, "text": text} for name, text in zip("ABA", SAID)]},
+        Form(last_turn=True),
+    ),
+    "the last reply": (
+        {"messages": [*CHAT, ANSWER, {"role": "user", "content": "Thanks."}]},
+        Form(last_reply=True),
+    ),
+    "a separator": (
+        {"context": "Where is my parcel? __eou__ It left, at last. __eou__", "response": REPLY},
+        Form(separator="__eou__"),
+    ),
 }
 
 
-@pytest.mark.parametrize("name", FORMS)
-def test_every_form_gives_the_same_pairs_as_a_file_and_as_standard_input(
-    name, tmp_path, monkeypatch
-):
-    (tmp_path / name).write_bytes(FORMS[name])
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(FORMS[name])))
-    for path in (tmp_path / name, "-"):
-        pairs, bad_records = readers.pairs(readers.records(path))
-        columns = pairs[["pair_id", "context", "response"]]
-        assert list(columns.itertuples(index=False, name=None)) == PAIRS
-        assert bad_records == []
+@pytest.mark.parametrize("name", READ)
+def test_a_record_is_read(name):
+    record, form = READ[name]
+    reading = readers.read([(1, record)], form)
+    assert reading.bad_records == [] and reading.doubts == []
+    row = reading.pairs.iloc[0]
+    assert (row["context"], row["response"], row["id"]) == (TURNS, REPLY, "1")
 
 
-def test_the_file_of_the_readme_works_in_every_command(tmp_path, monkeypatch, capsys):
+def test_a_text_is_one_turn_where_the_user_says_so():
+    record = {"context": "[sighs] Where is it?", "response": REPLY}
+    reading = readers.read([(1, record)], Form(one_turn=True))
+    assert reading.pairs["context"].iloc[0] == ("[sighs] Where is it?",)
+
+
+REFUSED = {  # a record, and words of the reason
+    "no object": (["a"], "expected an object"),
+    "no response": ({"context": ["a"]}, "--field response=COLUMN"),
+    "a blank response": (PAIR | {"response": " \u200b"}, "response: found"),
+    "half a character": (PAIR | {"response": "\ud800"}, "response: found"),
+    "a number for a response": (PAIR | {"response": 5}, "response: found 5"),
+    "a truth value": (PAIR | {"response": True}, "response: found True"),
+    "a list for a response": (PAIR | {"response": [REPLY]}, "response: found ['Before"),
+    "no context": ({"response": "a", "prompt": "b"}, "the record has response, prompt"),
+    "one text": (PAIR | {"context": "a\nb"}, "--separator TEXT"),
+    "a label": (PAIR | {"context": "afraid"}, "--one-turn"),
+    "Python's list": (PAIR | {"context": "['a' 'b']"}, "--separator TEXT"),
+    "brackets without end": (PAIR | {"context": "[" * 100_000}, "--separator TEXT"),
+    "a number for a turn": (PAIR | {"context": [1]}, "expected a text or a message"),
+    "pairs": (PAIR | {"context": [["a", "b"]]}, "expected a text or a message"),
+    "an object": (PAIR | {"context": {"a": "b"}}, "expected a list of turns"),
+    "an unknown role": ({"messages": [{"role": "wizard", "content": "a"}]}, "--role wizard="),
+    "nobody speaks": ({"messages": [{"content": "a"}]}, "expected who speaks"),
+    "no text": ({"messages": [{"role": "user", "body": "a"}]}, "expected its text"),
+    "parts of texts": ({"messages": [{"role": "user", "content": ["a"]}]}, "parts with a text"),
+    "texts beside messages": ({"messages": [*CHAT, "a"]}, "texts beside messages"),
+    "it ends with the user": ({"messages": CHAT}, "--last-reply"),
+    "two replies": ({"messages": [*CHAT, ANSWER], "response": "a"}, "which is it?"),
+    "two dialogues": ({"messages": [*CHAT, ANSWER], "context": ["a"]}, "messages and context"),
+    "a list for an id": (PAIR | {"id": ["a"]}, "a name is"),
+    "half a number for an id": (PAIR | {"id": 1.5}, "a name is 1.5"),
+    "an object for a reference": (PAIR | {"reference": {"a": 1}}, "reference is"),
+    "replies by system": ({"context": ["a"], "responses": {"m1": "b"}}, "response: there is none"),
+    "no replies": ({"context": ["a"], "responses": []}, "response: there is none"),
+    "newest first": (
+        {"messages": [ANSWER | {"ts": "3"}, CHAT[1] | {"ts": "2"}, CHAT[0] | {"ts": "1"}]},
+        "the newest first, by ts",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_record_is_refused_with_its_line(name):
+    record, word = REFUSED[name]
+    (bad,) = readers.read([(7, record)]).bad_records
+    assert bad["line"] == 7 and word in bad["reason"]
+
+
+def test_a_reply_beside_an_option_that_takes_another_is_refused():
+    for form in (Form(last_turn=True), Form(last_reply=True)):
+        (bad,) = readers.read([(1, PAIR)], form).bad_records
+        assert "there is a response" in bad["reason"]
+
+
+def test_what_was_left_out_is_counted():
+    (note,) = readers.read([(1, READ["prompt, parts, tools"][0])]).notes
+    counts = "1 system messages, 1 parts of messages without text, 1 tool calls, 1 tool messages"
+    assert note == f"left out: {counts}"
+
+
+def test_a_column_that_no_record_has_is_refused():
+    with pytest.raises(DreError, match="--field names talk: no record has it; they have context"):
+        readers.read([(1, PAIR)], Form(fields={"system": "talk"}))
+
+
+def test_systems_may_share_ids_and_a_system_may_not():
+    rows = [PAIR | {"id": 1.0, "system": name} for name in "aab"]
+    reading = readers.read(enumerate(rows, 1))
+    assert list(reading.pairs["pair_id"]) == ["a/1", "b/1"]
+    assert [bad["line"] for bad in reading.bad_records] == [2]
+    assert reading.pairs["context_id"].nunique() == 1
+    clash = [PAIR | {"system": "a", "id": "b/c"}, PAIR | {"system": "a/b", "id": "c"}]
+    clash += [PAIR | {"system": name, "id": id} for name, id in (("x", "c"), ("x", "b/c"))]
+    with pytest.raises(DreError, match="two pairs would be called 'a/b/c'"):
+        readers.read(enumerate(clash, 1))
+
+
+def test_several_responses_are_a_pair_each():
+    answers = ["Yes.", {"response": "No.", "model": "b"}]
+    record = {"context": list(TURNS), "responses": answers, "model": "a"}
+    table = readers.read([(4, record)]).pairs
+    assert table["id"].tolist() == ["4.0", "4.1"]
+    assert table["response"].tolist() == ["Yes.", "No."]
+    assert table["system"].tolist() == ["a", "b"]
+    assert readers.read([(4, record | {"id": "x"})]).pairs["id"].tolist() == ["x.0", "x.1"]
+
+
+def test_models_are_systems_unless_there_are_systems_or_one_model_alone():
+    rows = [PAIR | {"model": name} for name in ("m1", "m2 ")]
+    reading = readers.read(enumerate(rows, 1))
+    assert reading.pairs["system"].tolist() == ["m1", "m2"]
+    assert reading.notes[0].startswith("the column model names the systems")
+    for rows, form in (
+        ([PAIR | {"model": "m"}] * 2, Form()),
+        ([PAIR | {"model": name} for name in "ab"], Form(fields={"system": ""})),
+    ):
+        assert readers.read(enumerate(rows, 1), form).pairs["system"].tolist() == ["", ""]
+
+
+TABLE = pd.DataFrame([PAIR | {"id": "x"}])
+CELLS = TABLE.assign(context=[json.dumps(TURNS)])
+FILES = {
+    "a.jsonl": b"\n" + json.dumps(PAIR | {"id": "x"}).encode() + b"\n",
+    "a.json": b"\xef\xbb\xbf" + json.dumps([PAIR | {"id": "x"}]).encode(),
+    "a.csv": CELLS.to_csv(index=False).encode(),
+    "windows.csv": CELLS.to_csv(index=False, lineterminator="\r\n").encode(),
+    "semicolon.csv": b"sep=;\n" + CELLS.to_csv(index=False, sep=";").encode(),
+    "a.tsv": CELLS.to_csv(index=False, sep="\t").encode(),
+    "a.parquet": TABLE.to_parquet(None),
+    "a.csv.gz": gzip.compress(CELLS.to_csv(index=False).encode()),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_is_read(name, tmp_path):
+    (tmp_path / name).write_bytes(FILES[name])
+    pairs, bad = readers.pairs(readers.records(tmp_path / name))
+    assert not bad and list(pairs[["context", "response", "id"]].iloc[0]) == [TURNS, REPLY, "x"]
+
+
+def test_standard_input_is_json_lines(monkeypatch):
+    stdin = io.TextIOWrapper(io.BytesIO(gzip.compress(FILES["a.jsonl"])))
+    monkeypatch.setattr(sys, "stdin", stdin)
+    assert [line for line, _ in readers.records("-")] == [2]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "word"),
+    [
+        ("a.txt", b"", "expected a name that ends in"),
+        ("a.json", b'{"data": []}', "found data, expected a list of records"),
+        ("a.json", b"[" * 100_000, "cannot be read"),
+        ("a.csv", b"\xff", "UTF-8"),
+        ("a.csv", b"1,2,2\n3,4,5\n", "two columns are called '2': is the first line a header"),
+        ("a.csv", b'context,response\n"a,b\n', "cannot be read"),
+        ("a.parquet", b"a", "cannot be read"),
+        ("a.gz", b"\x1f\x8b", "cannot be read"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named(name, data, word, tmp_path):
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(DreError, match=f"{name}.*{re.escape(word)}"):
+        list(readers.records(tmp_path / name))
+
+
+def test_bad_lines_of_files_keep_their_numbers(tmp_path):
+    turns = '"' + json.dumps(TURNS).replace('"', '""') + '"'
+    contents = {
+        "a.jsonl": ("\n{\n" + json.dumps(PAIR) + '\n{"id": 1, "id": 2}', [2, 4]),
+        "a.csv": (f"context,response\na,b,c\na\n{turns},x\ncontext,response\n", [2, 3, 5]),
+        "a.tsv": (f'context\tresponse\n{turns}\tx\n{turns}\t"y\nz"\n', [3]),
+    }
+    for name, (text, lines) in contents.items():
+        (tmp_path / name).write_text(text)
+        pairs, bad = readers.pairs(readers.records(tmp_path / name))
+        assert len(pairs) == 1 and [record["line"] for record in bad] == lines
+
+
+FORMULAS = ["=1+1", "+cmd|x", "-2", "@SUM(A1)", "\tx", "\r=1", "a\r=1", "'=1", "''-2", "'q'", "a"]
+
+
+def test_no_text_in_csv_is_a_formula_and_names_come_back_as_they_were(tmp_path):
+    n = len(FORMULAS)
+    table = pd.DataFrame({"context_id": FORMULAS, "system": FORMULAS, "score": range(-1, n - 1)})
+    path = tmp_path / "scores.csv"
+    files.write(table, path)
+    assert [len(row) for row in csv.reader(path.open(newline=""))] == [3] * (n + 1)
+    cells = pd.read_csv(path, dtype=str, keep_default_na=False)
+    assert not cells["system"].str.match(r"[=+\-@\t\r]").any()
+    read = readers.scores(path, ["context_id"])
+    assert read["id"].tolist() == read["system"].tolist() == FORMULAS
+    assert read["score"].tolist() == table["score"].tolist()
+    files.write(table, tmp_path / "scores.jsonl")
+    comparison = compare_scores(path, tmp_path / "scores.jsonl")
+    assert comparison.removed == comparison.added == [] and comparison.missing == 0
+
+
+def test_scores_are_finite_numbers_by_id():
+    table = readers.scores(pd.DataFrame({"id": [1.0, 2.0], "score_llm": ["", "3"]}), ["id"])
+    assert table["id"].tolist() == ["1", "2"] and table["score"].iloc[1] == 3
+    for wrong in ({"id": [1], "score": ["inf"]}, {"id": [1]}, {"score": [1]}, {"id": [1.5]}):
+        with pytest.raises(DreError, match="the table: found"):
+            readers.scores(pd.DataFrame(wrong), ["id"])
+
+
+# --- a look at what was read ------------------------------------------------------------------
+
+
+def pairs_of(n, context=None, response=None, **columns):
+    """Return records; the functions make the turns and the response of each number."""
+    context = context or (lambda k: [f"Is shop {k} open today?", "Only until noon."])
+    response = response or (lambda k: f"Then I will be at shop {k} before noon.")
+    return [{"context": context(k), "response": response(k), **columns} for k in range(n)]
+
+
+LOOKED_AT = {  # records, words of the finding, and whether it is a reason to stop
+    "a mark": (pairs_of(12, lambda k: [f"Is shop {k} open?|||Only until noon."]), "'|||'", True),
+    "an arrow": (pairs_of(12, lambda k: [f"Is it {k}? -> No."]), "'->'", True),
+    "line ends": (pairs_of(12, lambda k: [f"Is it {k}?\nNo.", "Oh."]), "'\\n'", True),
+    "names": (pairs_of(12, lambda k: [f"User: is it {k}?", "Bot: no."]), "'user', 'bot'", True),
+    "times": (pairs_of(12, lambda k: [f"[10:0{k % 9}] Ann: well?"]), "'ann'", True),
+    "numbers": (pairs_of(12, lambda k: ["1. Is it?", f"2. {k}."]), "'0.'", True),
+    "acts": (pairs_of(12, lambda k: [f"[ask] Is it {k}?"]), "'ask'", True),
+    "a name in replies": (pairs_of(12, response=lambda k: f"Bot: yes, {k}."), "'bot'", True),
+    "the reply again": (
+        pairs_of(12, lambda k: ["Is it?", f"Yes, {k}."], lambda k: f"Yes, {k}."),
+        "12 of 12 pairs have a context that ends with the response",
+        True,
+    ),
+    "few names": (pairs_of(2, lambda k: [f"User: is it {k}?"]), "'user'", False),
+    "raters": (pairs_of(1) * 3, "2 of 3 pairs are there before", False),
+    "entities": (pairs_of(12, lambda k: [f"Tom &amp; {k}"]), "'Tom &amp; 0'", False),
+    "byte pairs": (pairs_of(12, response=lambda k: f"ĠNo Ġ{k}"), "was not decoded", False),
+    "escapes": (pairs_of(12, lambda k: [f"caf\\u00e9 {k}"]), "was not decoded", False),
+    "personas": (
+        pairs_of(12, lambda k: ["your persona: I bake.", f"{k}?"]),
+        "'your persona'",
+        True,
+    ),
+    "data": (pairs_of(12, response=lambda k: f"['No, {k}.']"), "data or a missing", False),
+    "nothing": (pairs_of(12)[:11] + pairs_of(1, response=lambda k: "nan"), "1 of 12", False),
+    "an echo": (
+        pairs_of(12, response=lambda k: f"Is shop {k} open today? Only until noon. Yes."),
+        "repeats the context first",
+        False,
+    ),
+    "systems": (pairs_of(1, system="M1") + pairs_of(1, system="m1"), "'M1', 'm1'", False),
+    "no system": (pairs_of(1, system="a") + pairs_of(1), "'', 'a'", False),
+    "ratings": (
+        [pair | {"human": k % 4 - (k == 3) * 4} for k, pair in enumerate(pairs_of(12))],
+        "human is -1 in 1 places",
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LOOKED_AT)
+def test_what_was_read_wrongly_is_said_or_refused(name):
+    records, word, stops = LOOKED_AT[name]
+    reading = readers.read(enumerate(records, 1))
+    sentences = reading.doubts if stops else reading.notes
+    assert any(word in sentence for sentence in sentences)
+    if not stops:
+        assert not reading.doubts
+        return
+    with pytest.raises(DreError, match="--as-it-is"):
+        readers.pairs(enumerate(records, 1))
+    taken = readers.read(enumerate(records, 1), Form(as_it_is=True))
+    assert not taken.doubts and any(word in note for note in taken.notes)
+
+
+def test_texts_with_roles_are_not_searched_and_plain_talk_raises_no_alarm():
+    chats = [
+        {"messages": [{"role": "user", "content": f"User: a | b | {k}"}, ANSWER]} for k in range(12)
+    ]
+    well_formed = [
+        chats,
+        pairs_of(12),
+        pairs_of(12, lambda k: [f"well - it 's {k} , i think . & you ? :)"]),
+        pairs_of(1, lambda k: ["Note: call me / or her; at 10:30 - today."]),
+    ]
+    for records in well_formed:
+        reading = readers.read(enumerate(records, 1))
+        assert reading.doubts == reading.notes == []
+
+
+@needs_data
+def test_published_sets_raise_no_alarm():
+    tables = {
+        name: ratings.rated(name) for name in ("fed-turn", "topicalchat-usr", "dailydialog-gupta")
+    }
+    tables["convai2"] = dialogues.pairs(dialogues.public_contexts("convai2-valid"), "p")
+    for name, table in tables.items():
+        columns = {"system": "", "has_roles": False}
+        table = table.assign(**{key: columns[key] for key in columns if key not in table})
+        assert look.findings(table.fillna({"system": ""})) == [], name
+
+
+# --- the page of recipes ----------------------------------------------------------------------
+
+SOURCES = {  # the file of each recipe, in its true form; all give the pair of SAID and "At two."
+    "grade.json": json.dumps(
+        [{"ID": 0, "Context": "|||".join(SAID), "Response": "At two.", "HumanScores": "[4, 5]"}]
+    ),
+    "usr.json": json.dumps(
+        [
+            {
+                "context": "\n".join(SAID) + "\n",
+                "fact": "f",
+                "responses": [{"response": "At two.", "model": "m", "Overall": [4, 5]}],
+            }
+        ]
+    ),
+    "fed_data.json": json.dumps(
+        [
+            {"context": "User: Hi!", "system": "Meena", "annotations": {}},
+            {
+                "context": f"User: {SAID[0]}\nSystem: {SAID[1]}\nUser: {SAID[2]}",
+                "response": "System: At two.",
+                "system": "Meena",
+                "annotations": {"Overall": [4]},
+            },
+        ]
+    ),
+    "dialogues_text.txt": " __eou__ ".join([*SAID, "At two."]) + " __eou__\n",
+    "parlai.txt": (
+        f"text:your persona: I wait.\\n{SAID[0]}\tlabels:{SAID[1]}\n"
+        f"text:{SAID[2]}\tlabels:At two.\tepisode_done:True\n"
+    ),
+    "question.jsonl": json.dumps({"question_id": 81, "turns": [SAID[0], SAID[2]]}),
+    "model_answer.jsonl": json.dumps(
+        {"question_id": 81, "model_id": "m", "choices": [{"turns": [SAID[1], "At two."]}]}
+    ),
+    "hh.jsonl": json.dumps(
+        {
+            "chosen": f"\n\nHuman: {SAID[0]}\n\nAssistant: {SAID[1]}\n\nHuman: {SAID[2]}"
+            "\n\nAssistant: At two.",
+            "rejected": "",
+        }
+    ),
+    "samples.jsonl": json.dumps(
+        {
+            "doc_id": 0,
+            "target": "x",
+            "arguments": {
+                "gen_args_0": {
+                    "arg_0": [
+                        {"role": role, "content": text}
+                        for role, text in zip(["user", "assistant", "user"], SAID)
+                    ],
+                    "arg_1": {},
+                }
+            },
+            "resps": [["At two."]],
+            "filtered_resps": ["At two."],
+        }
+    ),
+    "log.jsonl": json.dumps(
+        {
+            "messages": [
+                {"role": role, "content": text, "ts": ts}
+                for role, text, ts in [
+                    ("assistant", "At two.", 4),
+                    ("user", SAID[2], 3),
+                    ("assistant", SAID[1], 2),
+                    ("user", SAID[0], 1),
+                ]
+            ]
+        }
+    ),
+    "raters.csv": pd.DataFrame(
+        [
+            {"context": json.dumps(SAID), "response": "At two.", "system": "m", "rating": rating}
+            for rating in (2, 5)
+        ]
+    ).to_csv(index=False),
+}
+RECIPES = re.findall(r"```python\n(.*?)```", (DOCS / "files.md").read_text(), re.DOTALL)
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=range(len(RECIPES)))
+def test_a_recipe_of_the_page_makes_pairs(recipe, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
-    line = re.search(r'`({"context": .*})`', readme)[1]
-    Path("responses.jsonl").write_text(line + "\n")
-    with servers.Server(lambda request: servers.openai('{"score": 4}')) as server:
-        judge = ("--judge", "openai:m", "--base-url", server.url, "--store", "s.sqlite")
-        for action, *options in (
-            ["estimate"],
-            ["run", "-o", "o.csv"],
-        ):
-            assert main(["judge", action, "responses.jsonl", *options, *judge]) == 0
-        assert main(["judge", "show", "1", "responses.jsonl", *judge]) == 0
-        assert main(["score", "responses.jsonl", "-o", "q.csv", *judge]) == 0
-        assert len(server.requests) == 1
-
-    printed = capsys.readouterr().out
-    assert pd.read_csv("o.csv")["pair_id"].tolist() == [1]
-    assert pd.read_csv("q.csv")["id"].tolist() == [1]
-
-    # What `show` prints: the prompt as it was sent, the reply, and how it was read.
-    pair = printed[printed.index("--- user ---") : printed.index("The bill of all judges")]
-    record = json.loads(line)
-    assert record["context"][1] in pair
-    assert record["response"] in pair
-    assert '--- reply: ok, from test-model ---\n{"score": 4}' in pair
-    assert "status: ok\nscore_llm: 4.0" in pair
+    assert 3 <= len([line for line in recipe.splitlines() if line.strip()]) <= 10
+    named = [name for name in SOURCES if f'"{name}"' in recipe]
+    assert named
+    for name in named:
+        (tmp_path / name).write_text(SOURCES[name])
+    exec(compile(recipe, "docs/files.md", "exec"), {})
+    row = readers.pairs(readers.records("pairs.jsonl"))[0].iloc[-1]
+    assert (row["context"], row["response"]) == (tuple(SAID), "At two.")
+    if "raters.csv" in named:
+        assert pd.read_json("pairs.jsonl", lines=True)["rating"].tolist() == [3.5]
 
 
-FAULTS = [  # content of a file, and what is said of it
-    (
-        b'context,response\n\n"a\nb",c\nd\n',
-        "x.csv:5: found 1 cell, expected 2, as many as the header has",
-    ),
-    (
-        b"dialog,reply\na,b\nc,d\ne,f\n",
-        "3 of 3 records cannot be used; --field says which column is which, --skip-bad leaves bad "
-        "records out\n"
-        "  x.csv:2: context is None: expected turns, oldest first, or chat messages; "
-        "the record has dialog, reply\n  x.csv:3: context",
-    ),
-    (  # a text with a comma, for which --field is no help
-        b"context,response\nHello,Yes, indeed.\n",
-        "x.csv:2: found 3 cells, expected 2, as many as the header has; a text that holds a ',' "
-        "needs quotation marks around it; --skip-bad leaves bad records out\n",
-    ),
-    (
-        b'context,response\na,b\nc,"d\n',
-        "x.csv:3: cannot be read as CSV: a quotation mark opens and is never closed",
-    ),
-    (b"context,response\na,\xe9\n", "x.csv:2: not UTF-8: save the file as UTF-8"),
-    (
-        "context,response\na,b\n".encode("utf-16"),
-        "x.csv:1: not UTF-8: save the file as UTF-8",
-    ),
-    (b"", "x.csv: there is no pair in it: expected at least one"),
-    (b"context,response\n\n", "x.csv: there is no pair in it: expected at least one"),
-]
+def test_every_recipe_is_run_and_a_path_does_what_the_recipe_of_samples_does():
+    assert len(RECIPES) == len(SOURCES) - 1  # one recipe reads two files
+    fields = {"context": "arguments.gen_args_0.arg_0", "response": "filtered_resps.0"}
+    row = readers.read([(1, json.loads(SOURCES["samples.jsonl"]))], Form(fields=fields)).pairs
+    assert row["context"].tolist() == [tuple(SAID)] and row["response"].tolist() == ["At two."]
 
 
-@pytest.mark.parametrize(("content", "message"), FAULTS)
+@needs_data
+@pytest.mark.parametrize(
+    ("source", "ending", "name"),
+    [
+        ("fed_data.json", "fed_data.json", "fed-turn"),
+        ("usr.json", "usr_topical_chat.json", "topicalchat-usr"),
+    ],
+)
+def test_published_sets_are_read_by_their_recipes(source, ending, name, tmp_path, monkeypatch):
+    from dre.datasets.registry import home, sources
+
+    path = next(home() / path for path in sources() if str(path).endswith(ending))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / source).write_bytes(path.read_bytes())
+    (recipe,) = [recipe for recipe in RECIPES if f'"{source}"' in recipe]
+    exec(compile(recipe, "docs/files.md", "exec"), {})
+    reading = readers.read(readers.records("pairs.jsonl"))
+    table = ratings.rated(name)
+    assert reading.bad_records == reading.doubts == []
+    assert [[turn.strip() for turn in turns] for turns in reading.pairs["context"]] == [
+        [turn.strip() for turn in turns] for turns in table["context"]
+    ]
+    assert [response.strip() for response in reading.pairs["response"]] == list(table["response"])
+    assert reading.pairs["system"].tolist() == table["system"].tolist()
+
+
+# --- commands ---------------------------------------------------------------------------------
+
+
+def jsonl(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(path)
+
+
+def test_show_prints_what_is_read_and_what_is_not(tmp_path, capsys):
+    rows = [{"messages": [PROMPT, *CHAT, ANSWER]}, {"messages": CHAT}, PAIR | {"system": "gull"}]
+    path = jsonl(tmp_path / "log.jsonl", rows)
+    assert main(["data", "show", path]) == 2
+    out, err = capsys.readouterr()
+    shown = f"   1. {TURNS[0]}\n   2. {TURNS[1]}\n   → {REPLY}\n"
+    assert out.startswith(f"line 1, id 1\n{shown}\nline 3, id 3, system gull\n{shown}")
+    assert out.endswith("log.jsonl: 2 pairs, 1 records that cannot be used\n")
+    assert "note: left out: 1 system messages\n" in err
+    assert f"error: {path}:2: messages ends with the user" in err
+    assert main(["data", "show", path, "--skip-bad", "--limit", "1"]) == 0
+    assert capsys.readouterr().out.count("→") == 1
+    path = jsonl(tmp_path / "tagged.jsonl", LOOKED_AT["names"][0])
+    assert main(["data", "show", path]) == 2
+    assert main(["data", "show", path, "--as-it-is"]) == 0
+
+
+def test_show_needs_no_torch(tmp_path):
+    path = jsonl(tmp_path / "log.jsonl", [PAIR])
+    code = (
+        "import sys; sys.modules['torch'] = None; from dre.commands.main import main; "
+        f"raise SystemExit(main(['data', 'show', {path!r}]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--field", "talk=messages"], "expected NAME=PATH with one of context, response"),
+        (["--role", "guest=friend"], "expected NAME=SIDE with one of user, assistant"),
+        (["--field", "context=talk"], "--field names talk: no record has it"),
+        (["--last-turn", "--last-reply"], "give one of them"),
+        (["--limit", "-2"], "-2: expected a number above 0"),
+    ],
+)
+def test_options_on_the_form_are_checked(options, message, tmp_path, capsys):
+    path = jsonl(tmp_path / "log.jsonl", [PAIR])
+    try:
+        status = main(["data", "show", path, *options])
+    except SystemExit as stopped:
+        status = stopped.code
+    assert status == 2 and message in capsys.readouterr().err
+
+
+COMMANDS = (["data", "show"], ["score"], ["slm", "train"], ["augment"], ["judge", "run"])
+
+
+def test_every_command_that_reads_dialogues_takes_the_options_of_the_page(capsys):
+    page = (DOCS / "files.md").read_text(encoding="utf-8")
+    options = ("--field", "--role", "--separator", "--one-turn", "--last-turn", "--last-reply")
+    for command in COMMANDS:
+        with pytest.raises(SystemExit):
+            main([*command, "--help"])
+        shown = capsys.readouterr().out
+        for option in (*options, "--as-it-is"):
+            assert option in shown and option in page
+
+
 @pytest.mark.parametrize(
     "command",
     [
-        "score x.csv -o o.csv",
-        "judge estimate x.csv --judge openai:m --store :memory:",
+        ["score"],
+        ["judge", "run", "--judge", "recorded:claude-2026-11"],
+        ["judge", "estimate", "--judge", "openai:gpt-5-mini"],
+        ["slm", "train", "--recipe", "paper", "--out", "model", "--train"],
+        ["augment", "-o", "out.jsonl", "--judge", "openai:gpt-5-mini"],
     ],
+    ids=lambda command: " ".join(command[:2]),
 )
-def test_a_fault_is_one_sentence_for_every_command(
-    command, content, message, tmp_path, monkeypatch, capsys
-):
+def test_every_command_refuses_a_bad_line_and_a_doubt(command, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    Path("x.csv").write_bytes(content)
-    assert main(command.split()) == 2
-    assert message in capsys.readouterr().err
+    bad = jsonl(tmp_path / "bad.jsonl", [PAIR, {"context": "one text", "response": "a"}])
+    assert main([*command, bad]) == 2
+    assert f"error: {bad}:2: context is one text" in capsys.readouterr().err
+    tagged = jsonl(tmp_path / "tagged.jsonl", LOOKED_AT["names"][0])
+    assert main([*command, tagged]) == 2
+    assert f"error: {tagged}: 24 turns begin with 'user', 'bot'" in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.jsonl", "tagged.jsonl"]
 
 
-def test_pairs_of_systems_that_share_ids_keep_their_names_apart():
-    records = [pair(id=1, system="s"), pair(id=1, system="t"), pair(id="2", system="s")]
-    pairs, _ = readers.pairs(enumerate(records, 1))
-    assert pairs["pair_id"].tolist() == ["s/1", "t/1", "2"]
-
-
-def test_turns_are_not_the_text_that_they_make_together():
-    records = [pair(context=["a\x1fb"]), pair(context=["a", "b"]), pair(context=["a\x1fb"])]
-    pairs, _ = readers.pairs(enumerate(records, 1))
-    first, second, third = pairs["context_id"]
-    assert first == third != second
-
-
-def pair(**fields):
-    """A record that can be scored, with further fields."""
-    return {"context": ["Hi."], "response": "Ho.", **fields}
-
-
-def reasons(*records):
-    """Why each of the records cannot be used."""
-    _, bad_records = readers.pairs(enumerate(records, 1))
-    return [record["reason"] for record in bad_records]
-
-
-def test_a_line_that_is_no_json_says_where_the_parser_stopped(tmp_path):
-    path = tmp_path / "torn.jsonl"
-    path.write_text(json.dumps(pair()) + '\n{"context": ["Hi."], "response"\n3\n')
-    _, bad = readers.pairs(readers.records(path))
-    assert [record["line"] for record in bad] == [2, 3]
-    assert bad[0]["reason"] == "no JSON: Expecting ':' delimiter at column 32"
-    assert bad[1]["reason"] == "found 3, expected an object with context and response"
-
-
-def test_a_row_of_csv_says_how_many_cells_it_has_and_should_have(tmp_path):
-    path = tmp_path / "ragged.csv"
-    path.write_text("id,context,response\n1,a,b,c\n2,d\n")
-    _, bad = readers.pairs(readers.records(path))
-    assert [record["reason"] for record in bad] == [
-        "found 4 cells, expected 3, as many as the header has; a text that holds a ',' needs "
-        "quotation marks around it",
-        "found 2 cells, expected 3, as many as the header has",
+def test_contexts_to_train_on_are_read_as_pairs_are(tmp_path):
+    rows = [
+        PAIR | {"id": 7},
+        {"context": list(TURNS), "chosen": REPLY, "adversarial_negative_responses": ["No.", "Oh."]},
     ]
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "where"),
-    [
-        ("x.jsonl", '{"context": ["Open?"], "response": "Yes.", "response": "No."}\n', "x.jsonl:1"),
-        (
-            "x.jsonl",
-            '{"context": ["Open?"], "response": "Yes."}\n'
-            '{"context": ["Open?"], "response": "Yes.", "response": "No."}\n',
-            "x.jsonl:2",
-        ),
-        (
-            "x.json",
-            '{\n  "context": ["Open?"],\n  "response": "Yes.",\n  "response": "No."\n}\n',
-            "x.json:1",
-        ),
-        ("x.json", '[{"context": ["Open?"], "response": "Yes.", "response": "No."}]', "x.json"),
-        (
-            "x.jsonl",
-            '{"messages": [{"role": "user", "content": "Open?", "content": "Far?"}, '
-            '{"role": "assistant", "content": "Yes."}]}\n',
-            "x.jsonl:1",
-        ),
-    ],
-)
-def test_a_key_that_stands_twice_with_two_values_is_refused(
-    name, content, where, tmp_path, monkeypatch, capsys
-):
-    monkeypatch.chdir(tmp_path)
-    Path(name).write_text(content)
-    assert main(["data", "show", name]) == 2
-    error = capsys.readouterr().err
-    assert re.search(f"{where}[: ].*the key '(response|content)' stands twice", error), error
-
-
-def test_a_key_that_stands_twice_with_one_value_is_read(tmp_path):
-    path = tmp_path / "x.jsonl"
-    path.write_text('{"context": ["Open?"], "response": "Yes.", "response": "Yes."}\n')
-    table, bad_records = readers.pairs(readers.records(path))
-    assert table["response"].tolist() == ["Yes."] and not bad_records
-
-
-@pytest.mark.parametrize("content", [b"", b"context,response\n", b"\xef\xbb\xbf"])
-def test_a_file_without_a_pair_is_an_error_where_it_is_shown(
-    content, tmp_path, monkeypatch, capsys
-):
-    monkeypatch.chdir(tmp_path)
-    Path("x.csv").write_bytes(content)
-    assert main(["data", "show", "x.csv"]) == 2
-    assert "x.csv: there is no pair in it: expected at least one" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("end", ["\r", "\n", "\r\n"])
-@pytest.mark.parametrize("first", ["", "sep=;{end}"])
-def test_the_header_alone_tells_the_separator_whatever_ends_its_line(first, end, tmp_path):
-    path = tmp_path / "x.csv"
-    rows = ["context;response", "Is it open, or, say, not?;Well, yes, no, maybe."]
-    path.write_bytes((first.format(end=end) + end.join(rows) + end).encode())
-    table, bad_records = readers.pairs(readers.records(path))
-    assert not bad_records
-    assert table["context"].tolist() == [("Is it open, or, say, not?",)]
-    assert table["line"].tolist() == [3 if first else 2]
-
-
-def test_an_id_that_pandas_made_a_float_is_the_whole_number_it_was():
-    pairs, bad = readers.pairs(enumerate([pair(id=1.0, system=7.0), pair(id=float("nan"))], 1))
-    assert pairs["id"].tolist() == ["1", "2"]
-    assert pairs["system"].tolist() == ["7", ""]
-    assert bad == []
-
-
-@pytest.mark.parametrize("value", [True, 1.5, float("inf"), ["a"]])
-def test_what_is_no_text_and_no_whole_number_is_no_id(value):
-    (reason,) = reasons(pair(id=value))
-    assert reason == f"id is {value!r}: expected a text, a whole number, or nothing"
-
-
-@pytest.mark.parametrize(
-    "names",
-    [
-        [("a", "b/c"), ("x", "b/c"), ("a/b", "c"), ("y", "c")],
-        [("a", "b"), ("x", "b"), ("y", "a/b")],
-    ],
-)
-def test_ids_that_make_the_same_pair_are_refused(names):
-    records = [pair(system=system, id=id) for system, id in names]
-    with pytest.raises(
-        DreError, match=r"lines 1 and 3: system 'a' with id .* would both be the pair"
-    ):
-        readers.pairs(enumerate(records, 1))
-
-
-def test_a_record_with_a_chat_and_a_context_is_refused_since_only_one_can_be_meant():
-    chat = [{"role": "user", "content": "Hi."}, {"role": "assistant", "content": "Ho."}]
-    (reason,) = reasons(pair(messages=chat))
-    assert reason.startswith("the record has both messages and a context: leave one of them out")
-    assert reasons({"messages": chat, "response": "Another."}) == []
-
-
-@pytest.mark.parametrize("value", [float("inf"), "-inf"])
-def test_an_infinite_score_is_refused_in_one_sentence(value, tmp_path):
-    table = pd.DataFrame({"id": ["c1", "c2"], "score": [1.0, value]})
-    message = "score of c2 is -?inf: expected a finite number or nothing"
-    with pytest.raises(DreError, match=f"the table: {message}"):
-        readers.scores(table, ["id"])
-    table.to_csv(tmp_path / "scores.csv", index=False)
-    with pytest.raises(DreError, match=f"scores.csv: {message}"):
-        readers.scores(tmp_path / "scores.csv", ["id"])
-
-
-def test_ids_of_scores_are_the_same_as_whole_numbers_and_as_floats():
-    whole = readers.scores(pd.DataFrame({"id": [1, 2], "score": [0.5, 1]}), ["id"])
-    floats = readers.scores(pd.DataFrame({"id": [1.0, 2.0], "score": [0.5, 1]}), ["id"])
-    assert whole["id"].tolist() == floats["id"].tolist() == ["1", "2"]
+    fields = {"positive_responses": "chosen"}
+    first, second = dialogues.read_contexts(jsonl(tmp_path / "own.jsonl", rows), Form(fields))
+    assert first.turns == second.turns == TURNS
+    assert first.positives == second.positives == (REPLY,)
+    assert second.adversarials == ("No.", "Oh.")
+    assert (first.id, second.id, first.set, first.split) == ("7", "2", "own", "train")
+    rows[1]["adversarial_negative_responses"] = ["No.", " "]
+    with pytest.raises(DreError, match=r"own.jsonl:2: adversarial_negative_responses is"):
+        dialogues.read_contexts(jsonl(tmp_path / "own.jsonl", rows), Form(fields))

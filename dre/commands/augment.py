@@ -21,7 +21,7 @@ def add(subparsers):
     parser = subparsers.add_parser("augment", help=text, description=text)
     option = parser.add_argument
     option("contexts", help=_CONTEXTS_HELP)
-    option("--limit", type=int, metavar="N", help="use the first N contexts")
+    option("--limit", type=inputs.number_of_pairs, metavar="N", help="use the first N contexts")
     option("--checker", metavar="SPEC", help="the judge that checks (default: the one that writes)")
     option("--rounds", type=int, default=3, metavar="N", help="most rounds (default: 3)")
     option(

@@ -15,7 +15,7 @@ def add(subparsers: argparse._SubParsersAction) -> None:
     """Add the command ``dre compare``."""
     text = "compare new scores with old ones on the contexts that both have"
     parser = subparsers.add_parser("compare", help=text, description=text)
-    text = "what dre score wrote; or any file with score, context_id (or context, or id), system"
+    text = "what dre score wrote; or any file with score, context_id (or context) and system"
     parser.add_argument("new", help=text)
     parser.add_argument("old", help="the same for an earlier version")
     parser.add_argument(

@@ -1,17 +1,15 @@
 """``dre data``: show how a file is read; list, fetch and verify the public data."""
 
 import sys
-from collections import Counter
 from itertools import groupby
 
 from dre.commands import inputs
 from dre.commands.outputs import WRONG
 from dre.datasets import readers
-from dre.datasets.registry import absent, amount, fetch, home, mismatch, size_of, sources
+from dre.datasets.registry import absent, amount, fetch, home, mismatch, sources
 from dre.errors import DreError
 
 _SHOWN = 3  # pairs that `dre data show` prints
-_LONGEST_SHOWN = 300  # characters of a text
 
 
 def add(subparsers) -> None:
@@ -39,44 +37,27 @@ def add(subparsers) -> None:
 
 
 def _show(args):
-    """Print the first pairs of a file, what was left out of them, and what cannot be used.
+    """Print the first pairs of a file, and what cannot be used or looks wrong.
 
-    Returns the exit status: 2 if a record cannot be used, and ``--skip-bad`` is not given.
+    Returns the exit status: 2 if another command would refuse the file.
     """
     form = inputs.form_of(args)
-    n_shown = _SHOWN if args.limit is None else args.limit
-    reading = readers.read(readers.records(args.input, form=form), form)
-    for row in reading.pairs.head(n_shown).to_dict("records"):
+    reading = readers.read(readers.records(args.input), form)
+    for row in reading.pairs.head(_SHOWN if args.limit is None else args.limit).to_dict("records"):
         system = f", system {row['system']}" if row["system"] else ""
         print(f"line {row['line']}, id {row['id']}{system}")
         for number, turn in enumerate(row["context"], 1):
-            print(f"  {number:>2}. {_short(turn)}")
-        print(f"   → {_short(row['response'])}")
-        left_out = readers.in_words(reading.left_out.get(row["pair_id"], Counter()))
-        if left_out:
-            print(f"     left out: {left_out}")
-        print()
+            print(f"  {number:>2}. {inputs.short(turn)}")
+        print(f"   → {inputs.short(row['response'])}\n")
     n_pairs, n_bad = len(reading.pairs), len(reading.bad_records)
-    print(
-        f"{args.input}: {readers.counted_kind(n_pairs, 'pairs')}, "
-        f"{readers.counted_kind(n_bad, 'records that cannot be used')}"
-    )
+    print(f"{args.input}: {n_pairs:,} pairs, {n_bad:,} records that cannot be used")
     for note in reading.notes:
         inputs.tell(note)
-    if not reading.bad_records:
-        if not n_pairs:
-            raise DreError(inputs.about_no_pair(args.input, n_bad))
-        return 0
-    explanation = inputs.about_bad_records(args.input, reading.bad_records, n_pairs + n_bad)
-    print(f"{'note' if args.skip_bad else 'error'}: {explanation}", file=sys.stderr)
-    return 0 if args.skip_bad and n_pairs else WRONG
-
-
-def _short(text):
-    """Return a text on one line, without its middle if it is long."""
-    line = " ".join(text.split())
-    half = _LONGEST_SHOWN // 2
-    return line if len(line) <= _LONGEST_SHOWN else f"{line[:half]} [...] {line[-half:]}"
+    if reading.bad_records:
+        explanation = inputs.about_bad_records(args.input, reading.bad_records, n_pairs + n_bad)
+        print(f"{'note' if args.skip_bad else 'error'}: {explanation}", file=sys.stderr)
+    readers.refuse_doubts(reading.doubts, args.input)
+    return 0 if n_pairs and (args.skip_bad or not n_bad) else WRONG
 
 
 def _paths(args):
@@ -96,7 +77,7 @@ def _list(args):
     for name, group in groupby(_paths(args), key=lambda path: sources()[path]["name"]):
         paths = list(group)
         present = sum((home() / path).is_file() for path in paths)
-        megabytes = sum(size_of(sources()[path]) or 0 for path in paths) / 1e6
+        megabytes = sum(sources()[path].get("size", 0) for path in paths) / 1e6
         size = f"{megabytes:.1f} MB" if megabytes else "?"
         source = sources()[paths[0]]
         count = f"{present} of {len(paths)}"

@@ -3,24 +3,30 @@
 import argparse
 import hashlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 
-from dre.datasets import chats, formats, readers
-from dre.datasets.chats import Form
+from dre.datasets import readers
+from dre.datasets.readers import Form
 from dre.errors import DreError
 
-_INPUT_HELP = (
+HELP = (
     "file of pairs: JSONL, JSON, CSV, TSV or Parquet, or - for standard input. Each record has "
-    "context (turns or chat messages) and response, or messages that end with the response; it may "
-    "have id (or pair_id), system and reference. `dre data show` shows how a file is read"
+    "context (a list of turns) and response, or messages that end with the response; it may have "
+    "id, system and reference. `dre data show` shows how a file is read"
 )
-
 _FIRST_BAD = 5  # bad records that an error names
-_FORM_OPTIONS = ("field", "role", "separator", "last_turn", "keep_tags")
+_FORM_OPTIONS = {
+    "separator": "what stands between the turns of a context that is one text: __eou__, \\n",
+    "one_turn": "a context that is one text is one turn",
+    "last_turn": "the last turn of each dialogue is its response, whoever says it",
+    "last_reply": "the last reply of the assistant is the response, whatever follows",
+    "as_it_is": "take pairs that do not look as dialogues do",
+}
 
 
 class Input(NamedTuple):
@@ -32,73 +38,50 @@ class Input(NamedTuple):
     sha256: str
 
 
-def add_options(parser: argparse.ArgumentParser, optional: bool = False) -> None:
-    """Add a file of responses and the options that say how it is read.
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add a file of responses and the options that say how it is read."""
+    parser.add_argument("input", help=HELP)
+    add_reading_options(parser)
 
-    An option that is not given is None.
-    """
-    option = parser.add_argument
-    option("input", help=_INPUT_HELP, nargs="?" if optional else None)
+
+def add_reading_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say how a file of responses is read, and how much of it."""
     add_form_options(parser)
-    option(
-        "--skip-bad",
-        action="store_true",
-        default=None,
-        help="leave out records that cannot be used, and go on",
-    )
-    option("--limit", type=int, metavar="N", help="take only the first N pairs, for a first look")
+    text = "leave out records that cannot be used, and go on"
+    parser.add_argument("--skip-bad", action="store_true", help=text)
+    text = "take only the first N pairs, for a first look"
+    parser.add_argument("--limit", type=number_of_pairs, metavar="N", help=text)
+
+
+def number_of_pairs(text: str) -> int:
+    """Read a number above 0; ValueError if it is something else."""
+    if int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text}: expected a number above 0")
+    return int(text)
 
 
 def add_form_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say of what form the dialogues of a file are; None if not given."""
-    option = parser.add_argument
+    """Add the options that say of what form the dialogues of a file are."""
+    option = parser.add_argument_group("form of the file").add_argument
     option(
         "--field",
         action="append",
-        metavar="NAME=COLUMN",
-        help="name the column that holds a field, where it has another name: context=history. "
-        "messages=COLUMN is a whole dialogue, records=KEY the list in a JSON object; nothing "
-        "behind = means that no column has it",
+        metavar="NAME=PATH",
+        help="the column of a field, where it has another name: context=history; a path such as "
+        "response=choices.0.text; nothing behind = means that no column has it. messages is a "
+        "whole dialogue, role and text are keys of its messages",
     )
     option(
         "--role",
         action="append",
         metavar="NAME=SIDE",
-        help="say who speaks in messages: wizard=assistant (user, assistant, system or tool)",
+        help="who speaks in messages: wizard=assistant (user, assistant, system or tool)",
     )
-    option(
-        "--separator",
-        metavar="TEXT",
-        help="what stands between turns that are one text: __eou__ (default: line ends)",
-    )
-    option(
-        "--last-turn",
-        action="store_true",
-        default=None,
-        help="the last turn of each dialogue is its response, whoever says it",
-    )
-    option(
-        "--keep-tags",
-        action="store_true",
-        default=None,
-        help="read speakers' tags (User:) and separators as text that was said",
-    )
-
-
-def refuse_without_file(args: argparse.Namespace, advice: str = "") -> None:
-    """Raise DreError if an option says how a file is read, and no file is named.
-
-    Such an option would have no effect: ``--limit 5`` would not keep a judge from being asked more.
-    """
-    if args.input:
-        return
-    for name in (*_FORM_OPTIONS, "skip_bad", "limit"):
-        if getattr(args, name) is not None:
-            option = f"--{name.replace('_', '-')}"
-            raise DreError(
-                f"{option} says how a file is read, and no file is named: name one, or leave "
-                f"{option} out{advice}"
-            )
+    for name, text in _FORM_OPTIONS.items():
+        kind: dict[str, Any] = {"action": "store_true"}
+        if name == "separator":
+            kind = {"metavar": "TEXT", "default": ""}
+        option(f"--{name.replace('_', '-')}", help=text, **kind)
 
 
 def form_of(args: argparse.Namespace, more_fields: Sequence[str] = ()) -> Form:
@@ -106,13 +89,16 @@ def form_of(args: argparse.Namespace, more_fields: Sequence[str] = ()) -> Form:
 
     ``more_fields`` are names that ``--field`` may give besides those of pairs.
     """
-    names = (*readers.FIELDS, *readers.PLACES, *more_fields)
+    names = (*readers.FIELDS, *readers.OF_MESSAGES, *more_fields)
+    given = {name: getattr(args, name) for name in _FORM_OPTIONS}
+    # A shell passes \n and \t on as two signs.
+    given["separator"] = args.separator.replace("\\n", "\n").replace("\\t", "\t")
+    if sum(given[name] for name in ("last_turn", "last_reply")) > 1:
+        raise DreError("--last-turn and --last-reply are two replies: give one of them")
     return Form(
-        fields=_by_name("--field", args.field, "NAME=COLUMN", names),
-        roles=_by_name("--role", args.role, "NAME=SIDE", (), chats.SIDES),
-        separator=args.separator or "",
-        last_turn=bool(args.last_turn),
-        keep_tags=bool(args.keep_tags),
+        fields=_by_name("--field", args.field, "NAME=PATH", names),
+        roles=_by_name("--role", args.role, "NAME=SIDE", (), readers.SIDES),
+        **given,
     )
 
 
@@ -134,82 +120,91 @@ def tell(note: str) -> None:
     print(f"note: {note}", file=sys.stderr)
 
 
-def form_settings(args: argparse.Namespace) -> dict[str, Any]:
-    """Return those options on the form of a file that were given, for a summary."""
-    given = {name: getattr(args, name) for name in _FORM_OPTIONS[1:] if getattr(args, name)}
-    return {"fields": args.field or [], **given}
-
-
-def form_of_summary(summary: dict[str, Any]) -> Form:
-    """Return the form with which the input of an output was read, as its summary says."""
-    given = {name: summary.get(name) for name in _FORM_OPTIONS}
-    return form_of(argparse.Namespace(**given | {"field": summary.get("fields")}))
-
-
 def read(
     args: argparse.Namespace,
     needs: Sequence[str] = ("context", "response"),
     whole: bool = False,
+    path: str = "",
 ) -> Input:
     """Read the file that the options of `add_options` name, and print what there is to note.
 
-    ``needs`` and ``whole`` are those of `dre.datasets.readers.pairs`. Raises DreError if there is
-    no pair or, without ``--skip-bad``, if a record cannot be used.
+    ``path`` is another file than ``args.input``; ``needs`` and ``whole`` are those of
+    `dre.datasets.readers.read`. Raises DreError if there is no pair, if what was read does not look
+    like dialogues or, without ``--skip-bad``, if a record cannot be used.
     """
+    path = path or args.input
     form = form_of(args)
-    data = formats.content(args.input)
-    reading = readers.read(readers.records(args.input, data, form), form, needs, whole)
+    data = readers.content(path)
+    reading = readers.read(readers.records(path, data), form, needs, whole)
     pairs, bad_records = reading.pairs, reading.bad_records
     if bad_records and not args.skip_bad:
-        raise DreError(about_bad_records(args.input, bad_records, len(pairs) + len(bad_records)))
+        raise DreError(about_bad_records(path, bad_records, len(pairs) + len(bad_records)))
     if not len(pairs):
-        raise DreError(about_no_pair(args.input, len(bad_records)))
-    if args.limit is not None:
-        if args.limit < 1:
-            raise DreError(f"--limit is {args.limit}: expected a number of pairs above 0")
-        pairs = pairs.head(args.limit)
+        raise DreError(f"{path}: there is no pair in it: expected at least one")
+    readers.refuse_doubts(reading.doubts, path)
     for note in reading.notes:
         tell(note)
     sha256 = hashlib.sha256(data).hexdigest()
-    return Input(pairs, bad_records, reading.notes, sha256)
+    return Input(pairs.head(args.limit or len(pairs)), bad_records, reading.notes, sha256)
 
 
-def refuse_one_value(table: pd.DataFrame, columns: Mapping[str, str], path: str | Path) -> None:
-    """Raise DreError if nothing can be learned from rated pairs.
+def read_systems(args: argparse.Namespace) -> Input:
+    """Read the files that ``args.input`` lists as one; of several files each is a system.
 
-    ``columns`` says of each column that must vary what it is called in the message, with its file.
+    Where the replies of a file name their systems, these names stay. If two files name the same
+    ones, the file's name goes before them.
     """
-    for column, name in columns.items():
-        if len(set(table[column])) < 2:
-            raise DreError(
-                f"{name} is {table[column].iloc[0]:g} in all {len(table):,} pairs: expected two "
-                "values or more, since nothing agrees with a constant"
-            )
-    if len(set(table["context_id"])) < 2:
-        raise DreError(
-            f"{path}: all {len(table):,} rated pairs have the same context: expected two contexts "
-            "or more, since they are resampled"
-        )
+    files = [read(args, path=path) for path in args.input]
+    if len(files) == 1:
+        return files[0]
+    names = [Path(path.removesuffix(".gz")).stem for path in args.input]
+    if len(set(names)) < len(names):
+        names = [str(path) for path in args.input]
+    tables = []
+    for name, file in zip(names, files):
+        own = file.pairs["system"]
+        tables.append(file.pairs.assign(system=own if any(own) else name))
+    n_files = Counter(system for table in tables for system in table["system"].unique())
+    for k, name in enumerate(names):
+        own = tables[k]["system"]
+        is_shared = (own.map(n_files) > 1) & (own != name)
+        tables[k]["system"] = own.mask(is_shared, f"{name}/" + own)
+    return Input(
+        readers.with_pair_ids(pd.concat(tables, ignore_index=True)),
+        [record for file in files for record in file.bad_records],
+        list(dict.fromkeys(note for file in files for note in file.notes)),
+        hashlib.sha256("".join(file.sha256 for file in files).encode()).hexdigest(),
+    )
 
 
-def about_no_pair(path, n_bad):
-    """Say that a file has no pair to work on."""
-    counted = f", and {readers.counted_kind(n_bad, 'records that cannot be used')}"
-    return f"{path}: there is no pair in it{counted if n_bad else ''}: expected at least one"
+def settings(args: argparse.Namespace) -> dict[str, Any]:
+    """Return those options on how a file is read that were given, for a summary."""
+    names = ("field", "role", *_FORM_OPTIONS, "skip_bad")
+    return {name: getattr(args, name) for name in names if getattr(args, name)}
 
 
 def about_bad_records(path, bad_records, n_records):
-    """Say which records cannot be used: how many, the first few with reasons, and what helps."""
-    advice = "--skip-bad leaves bad records out"
-    if any("; the record has " in record["reason"] for record in bad_records):
-        advice = f"--field says which column is which, {advice}"
+    """Say which records cannot be used: how many, and the first few with their reasons."""
     reasons = [
         f"{path}:{record['line']}: {record['reason']}" for record in bad_records[:_FIRST_BAD]
     ]
     if len(bad_records) == 1:
-        return f"{reasons[0]}; {advice}"
-    lines = [f"{len(bad_records):,} of {n_records:,} records cannot be used; {advice}", *reasons]
-    n_more = len(bad_records) - len(reasons)
-    if n_more:
-        lines.append(f"and {n_more:,} more")
-    return "\n  ".join(lines)
+        return f"{reasons[0]}; --skip-bad leaves it out"
+    first = f"{len(bad_records):,} of {n_records:,} records cannot be used; --skip-bad leaves them"
+    more = [f"and {len(bad_records) - len(reasons):,} more"]
+    return "\n  ".join([f"{first} out", *reasons, *more[: len(bad_records) > len(reasons)]])
+
+
+def one_line(pair: Any) -> str:
+    """Return a pair as it was read, on one line: turns and response."""
+    turns = " | ".join(short(turn, 60) for turn in (pair["context"] or ())[-3:])
+    n_more = len(pair["context"] or ()) - 3
+    before = f"({n_more} turns) | " if n_more > 0 else ""
+    return f"{before}{turns} → {short(pair['response'] or '', 60)}"
+
+
+def short(text: str, longest: int = 300) -> str:
+    """Return a text on one line, without its middle if it is long."""
+    line = " ".join(text.split())
+    half = longest // 2
+    return line if len(line) <= longest else f"{line[:half]} [...] {line[-half:]}"

@@ -4,6 +4,9 @@ import argparse
 import sys
 from typing import Any
 
+import pandas as pd
+
+from dre import fusion
 from dre.commands import inputs
 from dre.commands.judge_options import add_options, add_prompt_options, open_from, prompt_from
 from dre.commands.outputs import TRY_LATER, WRONG, check_output, own_output, write_summary
@@ -79,6 +82,11 @@ def _run(args):
         own_output(args.output, signature, args.force)
     print(judge.estimate(file.pairs, prompt, args.retry), flush=True)
     table = judge.score(file.pairs, prompt, args.retry)
+    if not isinstance(prompt, str) and prompt.kind == "score":
+        table["score_llm"] = fusion.to_llm_scale(table["score_llm"], *prompt.scale)
+    # The same columns as of `dre score`, so that `dre compare` matches contexts.
+    names = file.pairs[["line", "id", "system", "context_id"]].reset_index(drop=True)
+    table = pd.concat([names, table], axis=1)
     if args.output:
         write_summary(args.output, signature, {})
         write(table, args.output)

@@ -20,8 +20,6 @@ ROOMS = {
     "augment": "write labelled responses for contexts (Algorithm 1) and examine them",
     "score": "score the responses of your dialogue systems, and compare the systems",
     "compare": "compare new scores with old ones, and fail if a system became worse",
-    "audit": "count how often a judge, a metric or a small model is fooled",
-    "calibrate": "learn from your ratings how much small model and judge count",
 }
 #: Packages that the core does without, and the extra of the distribution that has them.
 _SLM = ("torch", "transformers", "sentence_transformers", "sklearn", "huggingface_hub")

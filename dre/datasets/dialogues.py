@@ -3,6 +3,7 @@
 import hashlib
 import json
 import random
+import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -12,8 +13,8 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from dre.datasets import authors, chats, readers
-from dre.datasets.chats import PLAIN, Form
+from dre.datasets import authors, readers
+from dre.datasets.readers import PLAIN, Form
 from dre.datasets.registry import fetch, read_jsonl, read_lines, repository_file
 from dre.errors import DreError
 from dre.files import sha256
@@ -321,7 +322,7 @@ def _topicalchat_histories(name):
 
 
 def contexts_by_name(
-    name: str | Path, form: Form = PLAIN, tell: Callable[[str], None] | None = None
+    name: str | Path, form: Form = PLAIN, tell: Callable[[str], None] = warnings.warn
 ) -> list[Context]:
     """Return contexts by a name that a user gives.
 
@@ -337,9 +338,9 @@ def contexts_by_name(
 
 
 def read_contexts(
-    path: str | Path, form: Form = PLAIN, tell: Callable[[str], None] | None = None
+    path: str | Path, form: Form = PLAIN, tell: Callable[[str], None] = warnings.warn
 ) -> list[Context]:
-    """Read contexts from a file of any format and form that `dre.datasets.readers` knows.
+    """Read contexts from a file of a form that `dre.datasets.readers` knows.
 
     A record holds a context as that of a pair (or in its place ``context_sha256`` of a context of
     `PUBLIC`). It may hold ``id`` (default: its line), the lists of `FIELDS` or one text of each,
@@ -348,12 +349,9 @@ def read_contexts(
 
     Parameters
     ----------
-    path
-        The file.
-    form
-        What the user says about the form of the records; its fields may name those of `FIELDS`.
-    tell
-        Takes the notes on what was left out; by default each is a warning.
+    path : the file.
+    form : what the user says about the form of the records; its fields may name those of `FIELDS`.
+    tell : takes the notes on what was left out; by default each is a warning.
 
     Raises
     ------
@@ -361,45 +359,23 @@ def read_contexts(
         With the file and the line, if a record has no context, a text is empty, or an id occurs
         twice.
     """
-    defaults = {"set": Path(path).stem, "split": "train", "domain": "daily"}
-    own_fields = {name: column for name, column in form.fields.items() if name in FIELDS.values()}
-    pair_fields = {name: column for name, column in form.fields.items() if name not in own_fields}
-    pair_form = replace(form, fields=pair_fields)
-    records = []
-    for line, record in readers.records(path, form=pair_form):
-        if isinstance(record, dict):
-            try:
-                record = _with_own_fields(_with_named_turns(record), own_fields)
-            except (ValueError, KeyError) as error:
-                raise DreError(f"{path}:{line}: {error}") from None
-        records.append((line, record))
-    pairs, bad_records = readers.pairs(records, pair_form, ("context",), whole=True, tell=tell)
-    if bad_records:
-        first = bad_records[0]
-        raise DreError(
-            f"{path}:{first['line']}: {first['reason']}; contexts with labelled responses have "
-            f"context (turns) and lists of responses ({', '.join(FIELDS.values())})"
-        )
-    contexts = {}
-    for row in pairs.to_dict("records"):
+    try:
+        records = [(line, _with_named_turns(row)) for line, row in readers.records(path)]
+    except ValueError as error:
+        raise DreError(f"{path}: {error}") from None
+    reading = readers.read(records, form, ("context",), whole=True)
+    for bad in reading.bad_records:
+        raise DreError(f"{path}:{bad['line']}: {bad['reason']}")
+    readers.refuse_doubts(reading.doubts, path)
+    for note in reading.notes:
+        tell(note)
+    contexts = []
+    for row in reading.pairs.to_dict("records"):
         try:
-            context = _user_context(row, defaults)
-            if context.id in contexts:
-                raise ValueError(f"the id {context.id!r} occurs twice")
+            contexts.append(_user_context(row, form, Path(path).stem))
         except ValueError as error:
-            expected = "a context (turns) with a unique id, and lists of responses"
-            raise DreError(f"{path}:{row['line']}: {error}: expected {expected}") from None
-        contexts[context.id] = context
-    return list(contexts.values())
-
-
-def _with_own_fields(record, own_fields):
-    """Return a record with lists of responses under the names of `FIELDS`."""
-    missing = [column for column in own_fields.values() if column and column not in record]
-    if missing:
-        raise ValueError(f"there is no {missing[0]}; the record has {', '.join(record)}")
-    own = {name: record[column] for name, column in own_fields.items() if column}
-    return record | own
+            raise DreError(f"{path}:{row['line']}: {error}") from None
+    return contexts
 
 
 def _written_file(path, split):
@@ -467,7 +443,7 @@ def _with_named_turns(record):
     Such a record names them by its id and their hash, so that the text of other people is not
     passed on.
     """
-    if "context" in record or "context_sha256" not in record:
+    if not isinstance(record, dict) or "context" in record or "context_sha256" not in record:
         return record
     context_id = str(record["id"])
     source = context_id.partition("/")[0]
@@ -479,29 +455,23 @@ def _with_named_turns(record):
     return {"context": list(turns), "set": set_name, "domain": domain, **record}
 
 
-def _user_context(row, defaults):
+def _user_context(row, form, set_name):
     """Return the `Context` of a row that was read; ValueError if a response is blank or no text."""
     responses = {}
     for kind, field in FIELDS.items():
-        texts: Any = row.get(field)
+        texts: Any = readers.at(row, form.fields.get(field, field))
         texts = [] if readers.absent(texts) else texts
         if isinstance(texts, str):
-            texts = chats.turns_of(texts) if readers.looks_like_data(texts) else [texts]
-        if hasattr(texts, "tolist"):
-            texts = texts.tolist()
-        is_list = isinstance(texts, (list, tuple))
-        if not is_list or not all(isinstance(text, str) for text in texts):
-            raise ValueError(f"{field} is {texts!r:.60}, not a list of texts")
+            texts = json.loads(texts) if texts.startswith("[") else [texts]
+        if not isinstance(texts, list) or not all(map(readers.is_text, texts)):
+            raise ValueError(f"{field} is {texts!r:.60}: expected a list of texts")
         responses[kind] = tuple(texts)
     if not readers.absent(row["response"]) and not responses["positives"]:
         responses["positives"] = (row["response"],)
-    for kind_responses in responses.values():
-        if not all(text.strip() for text in kind_responses):
-            raise ValueError("a text is empty")
-    names = {}
-    for field, default in defaults.items():
-        value = row.get(field)
-        names[field] = default if readers.absent(value) else str(value)
+    names = {"set": set_name, "split": "train", "domain": "daily"}
+    for field in names:
+        if not readers.absent(row.get(field)):
+            names[field] = str(row[field])
     return Context(id=row["id"], turns=row["context"], **names, **responses)
 
 
@@ -539,46 +509,23 @@ def _embedded_corpus():
 
 
 def _model_written(name, split):
-    """Return public contexts with the responses that a language model wrote for them.
-
-    Raises DreError if a record does not fit the public context that its id names.
-    """
+    """Return public contexts with the responses that a language model wrote for them."""
     is_requested = split in REQUESTS
     file_name = "augmented_more.jsonl" if is_requested else "augmented.jsonl"
-    file = repository_file("recorded", RECORDING, file_name)
-    split_field = "request" if is_requested else "split"
-
     if name == "dailydialog++":
         public = load("dailydialog++-positives", "train")
     else:
         public = public_contexts(POOLS[name])
     public_by_id = {context.context_id: context for context in public}
-
     contexts = []
-    for line, record in enumerate(read_jsonl(file), 1):
-        if is_requested and record.get("request") not in REQUESTS:
-            raise DreError(
-                f"{file}:{line}: found request {record.get('request')!r}, "
-                f"expected one of {', '.join(REQUESTS)}"
-            )
+    for record in read_jsonl(repository_file("recorded", RECORDING, file_name)):
         context = public_by_id.get(record["id"])
-        if context is None or record[split_field] != split:
-            # It is of another set, or of another split.
-            continue
-        if context_sha256(context.turns) != record["context_sha256"]:
-            raise DreError(
-                f"{file}:{line}: {context.context_id} is another context here: "
-                "run `dre data fetch` again"
-            )
+        if context is None or record["request" if is_requested else "split"] != split:
+            continue  # of another set, or of another split
         if name in POOLS:
             context = replace(context, set=name, positives=())
         responses = {
             kind: texts or getattr(context, kind) for kind, texts in _responses(record).items()
         }
-        context = replace(context, split=record["split"], **responses)
-        if min(len(context.positives), len(context.adversarials)) < 5:
-            raise DreError(
-                f"{file}:{line}: {context.context_id} has fewer than five responses of a kind"
-            )
-        contexts.append(context)
+        contexts.append(replace(context, split=record["split"], **responses))
     return contexts

@@ -23,9 +23,9 @@ import re
 import zipfile
 import zlib
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -90,13 +90,13 @@ class RatedSet:
         column for each quality, the mean of its raters.
     versions : by version, a table with ``pair_id``, ``context`` (tuple of turns) and ``response``,
         in the same order.
-    n_left_out : how many responses of the file cannot be used, by reason.
+    n_left_out : how many responses have no ratings or no versions.
     """
 
     name: str
     ratings: pd.DataFrame
     versions: dict[str, pd.DataFrame]
-    n_left_out: dict[str, int] = field(default_factory=dict)
+    n_left_out: int
 
     @property
     def qualities(self) -> list[str]:
@@ -104,11 +104,9 @@ class RatedSet:
         return [name for name in self.ratings if name not in ("pair_id", "context_id")]
 
     def in_words(self) -> str:
-        """Say how much can be used, and why the rest cannot."""
-        n_all = len(self.ratings) + sum(self.n_left_out.values())
-        text = f"{self.name}: {len(self.ratings):,} of {n_all:,} responses"
-        reasons = [f"{n:,} {reason}" for reason, n in self.n_left_out.items()]
-        return f"{text}; left out: {', '.join(reasons)}" if reasons else text
+        """Say how much can be used."""
+        n = len(self.ratings)
+        return f"{self.name}: {n:,} of {n + self.n_left_out:,} responses have ratings and versions"
 
 
 class Archive:
@@ -121,7 +119,7 @@ class Archive:
     Raises
     ------
     DreError
-        If it cannot be fetched, is no archive, or has no rated set.
+        If it cannot be fetched, has no rated set, or a file has another form.
     """
 
     def __init__(self, path: str | Path | None = None):
@@ -130,8 +128,7 @@ class Archive:
             self._zip = zipfile.ZipFile(self.path)
         except (OSError, zipfile.BadZipFile) as error:
             raise DreError(f"{self.path} is not a zip archive ({error}): fetch it again") from None
-        names = [name for name in self._zip.namelist() if "__MACOSX" not in name]
-        self._names = [name for name in names if not name.endswith("/")]
+        self._names = [name for name in self._zip.namelist() if "__MACOSX" not in name]
         matches = map(_RATED.search, self._names)
         self._rated = {match[1]: match.string for match in matches if match}
         if not self._rated:
@@ -147,113 +144,100 @@ class Archive:
         """
         names = [name for name in PCAF_SETS if name in self._rated]
         names += sorted(self._rated.keys() - PCAF_SETS.keys())
-        return [name for name in names if any(map(_is_rated, self._json(self._rated[name])))]
+        return [name for name in names if any(map(_is_rated, self._records(name)))]
 
     def rated(self, name: str) -> RatedSet:
-        """Return a rated set in all versions.
-
-        Raises
-        ------
-        DreError
-            If a file is missing or of another form, or if no response has its versions.
-        """
-        if name not in self._rated:
-            raise DreError(f"{self.path} has no rated set {name!r}: {', '.join(self._rated)}")
+        """Return a rated set in all versions; DreError if a file is missing or of another form."""
         dialogues = defaultdict(list)
         for turns in self.parallel(name, "dev"):
             dialogues[_key(turns.versions["en"])].append(turns)
-        n_left_out = defaultdict(int)
         rows = []
-        texts = {version: [] for version in VERSIONS}
+        texts = defaultdict(list)
         context_numbers = {}
-        for i, record in enumerate(self._json(self._rated[name])):
-            if not _is_rated(record):
-                n_left_out["without a response or ratings"] += 1
-                continue
+        records = self._records(name)
+        for i, record in enumerate(records):
             context = turns_of(record["context"])
-            candidates = dialogues.get(_key((*context, record["response"])))
-            if not candidates:
-                n_left_out["without its versions"] += 1
+            candidates = dialogues.get(_key((*context, record.get("response", ""))))
+            if not _is_rated(record) or not candidates:
                 continue
             # Equal texts have equal versions; each is taken once, and the last one again.
             turns = candidates.pop(0) if len(candidates) > 1 else candidates[0]
             number = context_numbers.setdefault(_key(context), len(context_numbers))
             pair_id = f"dstc11-{name}/{i}"
-            row: dict = {"pair_id": pair_id}
-            row["context_id"] = f"dstc11-{name}/context-{number}"
+            row: dict = {"pair_id": pair_id, "context_id": f"dstc11-{name}/context-{number}"}
             for quality, values in record["annotations"].items():
                 row[quality] = mean(values if isinstance(values, list) else [values])
             rows.append(row)
-            for version, spoken in turns.versions.items():
-                *turns_before, response = spoken
-                pair = {"pair_id": pair_id, "context": tuple(turns_before), "response": response}
-                texts[version].append(pair)
+            for version, (*before, response) in turns.versions.items():
+                texts[version].append((pair_id, tuple(before), response))
         if not rows:
-            reasons = ", ".join(f"{n:,} {reason}" for reason, n in n_left_out.items())
-            raise DreError(f"{self.path}: no response of {name} can be used: {reasons}")
+            raise DreError(f"{self.path}: no response of {name} has ratings and versions")
         ratings = pd.DataFrame(rows).dropna(axis="columns", how="all")
-        versions = {version: pd.DataFrame(pairs) for version, pairs in texts.items() if pairs}
-        return RatedSet(name, ratings, versions, n_left_out)
+        columns = ["pair_id", "context", "response"]
+        versions = {version: pd.DataFrame(rows, columns=columns) for version, rows in texts.items()}
+        return RatedSet(name, ratings, versions, len(records) - len(rows))
 
     def parallel(self, name: str, split: str) -> list[Turns]:
         """Return the dialogues of a set, or of a training corpus, in all versions that it has.
+
+        A dialogue is left out if a version lacks one of its turns, or has a blank one.
 
         Parameters
         ----------
         name : such as ``dailydialog-zhao`` or, of `TRAINING`, ``DAILYD``.
         split : dev or train.
-
-        Raises
-        ------
-        DreError
-            If it has no translations, or a file has another form.
         """
-        tables = {}
+        texts = {version: {} for version in VERSIONS}
         for language in LANGUAGES[1:]:
             file = f"task1/{split}/en_{language}/{name}_multilingual_en_{language}.csv"
-            table = self._csv(file, ["UID", "SEG", "TRANSLATION"])
-            if table is not None:
-                tables[language] = table
-        robust = self._csv(
-            f"task2/{split}/{name}_paraphrases.csv",
-            ["UID", "SEG", "PARAPHRASES", "COS_SIM_MONO_SP", "BACKTRANSLATION"],
-        )
-        if not tables and robust is None:
-            raise DreError(
-                f"{self.path} has no translations and no paraphrases of {name} in {split}"
-            )
-        return _joined(tables, robust)
+            for row in self._rows(file, ("UID", "SEG", "TRANSLATION")):
+                texts["en"][row["UID"]] = row["SEG"]
+                texts[language][row["UID"]] = row["TRANSLATION"]
+        file = f"task2/{split}/{name}_paraphrases.csv"
+        for row in self._rows(file, ("UID", "SEG", "PARAPHRASES", "BACKTRANSLATION")):
+            texts["en"][row["UID"]] = row["SEG"]
+            texts["back-translation"][row["UID"]] = row["BACKTRANSLATION"]
+            texts["paraphrase"][row["UID"]] = _paraphrase(row)
+        uids_by_dialogue = defaultdict(list)
+        for uid, text in texts["en"].items():
+            if text.strip():
+                uids_by_dialogue[uid.rpartition("-")[0]].append(uid)
+        dialogues = []
+        for dialogue, uids in uids_by_dialogue.items():
+            versions = {
+                version: tuple(of_version.get(uid, "").strip() for uid in uids)
+                for version, of_version in texts.items()
+                if of_version
+            }
+            if all(map(all, versions.values())):
+                dialogues.append(Turns(dialogue, versions))
+        return dialogues
 
-    def _json(self, name) -> list[dict]:
-        content = self._content(name)
+    def _records(self, name) -> list[dict]:
+        content = self._content(self._rated.get(name, name))
         try:
-            records = json.loads(content)
-        except ValueError as error:
-            raise DreError(f"{self.path}: {name} is not JSON ({error}): fetch it again") from None
-        if not isinstance(records, list):
-            raise DreError(f"{self.path}: {name} is not a list of responses")
-        return [record for record in records if isinstance(record, dict)]
+            records: list = json.loads(content)
+            return [record for record in records if isinstance(record["context"], str)]
+        except (ValueError, TypeError, KeyError) as error:
+            raise DreError(f"{self.path}: {name} is no list of responses ({error!r})") from None
 
-    def _csv(self, ending, columns) -> pd.DataFrame | None:
-        """Return columns of a table, whose texts are all there; None if there is no such file."""
-        names = [name for name in self._names if name == ending or name.endswith(f"/{ending}")]
+    def _rows(self, ending, columns) -> list[dict[str, Any]]:
+        """Return the rows of a table whose texts are all there; none if there is no such file."""
+        names = [name for name in self._names if f"/{name}".endswith(f"/{ending}")]
         if not names:
-            return None
-        content = self._content(names[0])
-        table = pd.read_csv(io.BytesIO(content), keep_default_na=False, dtype=str)
+            return []
+        content = io.BytesIO(self._content(names[0]))
+        table = pd.read_csv(content, keep_default_na=False, dtype=str)
         missing = [column for column in columns if column not in table]
         if missing:
-            raise DreError(
-                f"{self.path}: {names[0]} has no column {', '.join(missing)}: found "
-                f"{', '.join(table)}"
-            )
-        return table.loc[:, columns]
+            raise DreError(f"{self.path}: {names[0]} has no column {', '.join(missing)}")
+        return table.to_dict("records")
 
     def _content(self, name) -> bytes:
         """Return a file of the archive, whose checksum zipfile compares."""
         try:
             return self._zip.read(name)
-        except (zipfile.BadZipFile, zlib.error, OSError) as error:
+        except (KeyError, zipfile.BadZipFile, zlib.error, OSError) as error:
             raise DreError(f"{self.path}: {name} is damaged ({error}): fetch it again") from None
 
 
@@ -266,61 +250,26 @@ def archive(path: str | Path | None = None) -> Archive:
 def _is_rated(record):
     """Whether a record is a response that people rated, and not a whole dialogue."""
     response = record.get("response")
-    has_texts = isinstance(response, str) and isinstance(record.get("context"), str)
-    return has_texts and bool(response.strip()) and isinstance(record.get("annotations"), dict)
+    is_text = isinstance(response, str) and bool(response.strip())
+    return is_text and isinstance(record.get("annotations"), dict)
 
 
 def _key(turns):
     """Return turns as they are compared: letters and digits, without marks of the speaker."""
-    texts = []
-    for turn in turns:
-        said = _SPEAKER.sub("", turn.strip())
-        texts.append(_SIGNS.sub("", said.lower()))
+    texts = [_SIGNS.sub("", _SPEAKER.sub("", str(turn).strip()).lower()) for turn in turns]
     return tuple(text for text in texts if text)
-
-
-def _joined(tables, robust) -> list[Turns]:
-    """Return the dialogues of the tables of languages and of the table of paraphrases, by UID.
-
-    A dialogue is left out if a version lacks one of its turns, or has a blank one.
-    """
-    texts = {version: {} for version in VERSIONS}
-    for language, table in tables.items():
-        texts["en"] |= dict(zip(table["UID"], table["SEG"]))
-        texts[language] = dict(zip(table["UID"], table["TRANSLATION"]))
-    if robust is not None:
-        texts["en"] |= dict(zip(robust["UID"], robust["SEG"]))
-        texts["back-translation"] = dict(zip(robust["UID"], robust["BACKTRANSLATION"]))
-        for row in robust.to_dict("records"):
-            texts["paraphrase"][row["UID"]] = _paraphrase(row)
-    uids_by_dialogue = defaultdict(list)
-    for uid in texts["en"]:
-        uids_by_dialogue[uid.rpartition("-")[0]].append(uid)
-
-    present = [version for version in VERSIONS if texts[version]]
-    dialogues = []
-    for dialogue, uids in uids_by_dialogue.items():
-        uids = [uid for uid in uids if texts["en"][uid].strip()]
-        versions = {}
-        for version in present:
-            versions[version] = tuple(texts[version].get(uid, "").strip() for uid in uids)
-        if uids and all(map(all, versions.values())):
-            dialogues.append(Turns(dialogue, versions))
-    return dialogues
 
 
 def _paraphrase(row):
     """Return the paraphrase that is nearest to its turn without being it.
 
-    Where there is none, it is the back-translation, as the organisers advise.
+    Without likenesses it is the first one; without paraphrases the back-translation, as the
+    organisers advise.
     """
     try:
         paraphrases = ast.literal_eval(row["PARAPHRASES"]) or []
-        likeness = ast.literal_eval(row["COS_SIM_MONO_SP"]) or []
-    except (ValueError, SyntaxError):
+        likeness = ast.literal_eval(row.get("COS_SIM_MONO_SP", "None")) or [0] * len(paraphrases)
+        pairs = [(value, text) for value, text in zip(likeness, paraphrases) if value < _SAME]
+        return max(pairs, key=lambda pair: pair[0])[1]
+    except (ValueError, SyntaxError, TypeError):
         return row["BACKTRANSLATION"]
-    likeness_by_text = {}
-    for text, value in zip(paraphrases, likeness):
-        if isinstance(text, str) and isinstance(value, int | float) and value < _SAME:
-            likeness_by_text[text] = value
-    return max(likeness_by_text, key=likeness_by_text.__getitem__, default=row["BACKTRANSLATION"])

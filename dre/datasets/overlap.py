@@ -25,7 +25,8 @@ _WORD = re.compile(r"\w+")
 def without_overlap(
     chosen: Sequence[Context],
     reserved: pd.DataFrame | Iterable[Context | pd.DataFrame],
-    near: float = NEAR,
+    near: float | None = NEAR,
+    utterances: bool = True,
 ) -> list[Context]:
     """Return the chosen contexts whose whole conversation repeats nothing of what is reserved.
 
@@ -43,67 +44,32 @@ def without_overlap(
     chosen : contexts to train on.
     reserved : a table of rated responses (its turns and responses count), contexts (their turns
         count), or an iterable of both.
-    near : the share of trigrams, in (0, 1].
+    near : the share of trigrams, in (0, 1]; None where they do not count.
+    utterances : whether shared utterances count. Without them trigrams of reserved contexts count
+        as those of rated ones do: for sets whose ids tell no conversations.
 
     Returns
     -------
     The contexts that are left, in the order given.
     """
-    return _without(chosen, reserved, near)
-
-
-def without_shared_utterances(
-    chosen: Sequence[Context],
-    reserved: pd.DataFrame | Iterable[Context | pd.DataFrame],
-) -> list[Context]:
-    """Return what `without_overlap` does, where only shared utterances count as repeating.
-
-    A conversation stays that repeats a rated context in edited words.
-    """
-    return _without(chosen, reserved, None)
-
-
-def without_near(
-    chosen: Sequence[Context], held_out: Sequence[Context], near: float = NEAR
-) -> list[Context]:
-    """Return what `without_overlap` does of contexts, where only trigrams count as repeating.
-
-    For sets whose ids tell no conversations: what shares much of its words with a context that is
-    held out is of the same conversation. A stock phrase in common does not count.
-    """
-    conversation_of = conversations(context.context_id for context in chosen)
-    texts = _texts_by_conversation(chosen, conversation_of)
-    repeating = _near(texts, [context.turns for context in held_out], near)
-    return [context for context in chosen if conversation_of(context.context_id) not in repeating]
-
-
-def _without(chosen, reserved, near):
-    """Do what `without_overlap` does; without the share ``near``, trigrams do not count."""
-    rated_contexts = []
+    near_contexts = []
     reserved_texts = []
-    if isinstance(reserved, pd.DataFrame):
-        reserved = [reserved]
-    for record in reserved:
+    for record in [reserved] if isinstance(reserved, pd.DataFrame) else reserved:
         if isinstance(record, pd.DataFrame):
             # A table of whole dialogues has turns, one of responses has contexts.
-            rated_contexts += list(record["turns" if "turns" in record else "context"])
-            if "response" in record:
-                reserved_texts += list(record["response"])
-        else:
+            near_contexts += list(record["turns" if "turns" in record else "context"])
+            reserved_texts += list(record["response"]) if "response" in record else []
+        elif utterances:
             reserved_texts += record.turns
-    for turns in rated_contexts:
-        reserved_texts += turns
-
+        else:
+            near_contexts.append(record.turns)
     conversation_of = conversations(context.context_id for context in chosen)
     texts = _texts_by_conversation(chosen, conversation_of)
-    reserved_utterances = set(_long_utterances(reserved_texts))
-    repeating = {
-        conversation
-        for conversation, utterances in texts.items()
-        if not reserved_utterances.isdisjoint(_long_utterances(utterances))
-    }
-    if near is not None:
-        repeating |= _near(texts, rated_contexts, near)
+    repeating = set() if near is None else _near(texts, near_contexts, near)
+    if utterances:
+        reserved_texts += itertools.chain.from_iterable(near_contexts)
+        known = set(_long_utterances(reserved_texts))
+        repeating |= {name for name in texts if not known.isdisjoint(_long_utterances(texts[name]))}
     return [context for context in chosen if conversation_of(context.context_id) not in repeating]
 
 
@@ -146,36 +112,26 @@ def _near(texts, rated_contexts, share):
     """
     from scipy.sparse import csr_matrix
 
-    rated_trigrams = []
-    for turns in sorted(set(rated_contexts)):
-        trigrams = set(_trigrams("\n".join(turns)))
-        if len(trigrams) >= _TRIGRAMS:
-            rated_trigrams.append(trigrams)
+    trigrams_of_rated = [_trigrams("\n".join(turns)) for turns in sorted(set(rated_contexts))]
+    rated_trigrams = [trigrams for trigrams in trigrams_of_rated if len(trigrams) >= _TRIGRAMS]
     if not rated_trigrams:
         return set()
-
     # Only trigrams of rated contexts can be shared: each of them has a column.
-    known_trigrams = sorted(set().union(*rated_trigrams))
-    column_of_trigram = {trigram: column for column, trigram in enumerate(known_trigrams)}
-    shared_trigrams = []
-    for utterances in texts.values():
-        trigrams = _trigrams("\n".join(utterances))
-        shared_trigrams.append(column_of_trigram.keys() & trigrams)
+    columns = {
+        trigram: column for column, trigram in enumerate(sorted(set().union(*rated_trigrams)))
+    }
 
     def incidence(trigrams_by_text):
         """Return a matrix with 1 where a text (row) has a trigram (column)."""
-        columns = []
-        ends = [0]
-        for trigrams in trigrams_by_text:
-            columns += map(column_of_trigram.__getitem__, trigrams)
-            ends.append(len(columns))
-        shape = (len(trigrams_by_text), len(column_of_trigram))
-        matrix = csr_matrix((np.ones(len(columns)), columns, ends), shape=shape)
         # Sums are taken in this order, which must not depend on the order of a set.
-        matrix.sort_indices()
-        return matrix
+        rows = [sorted(columns[t] for t in trigrams) for trigrams in trigrams_by_text]
+        ends = np.cumsum([0, *map(len, rows)])
+        flat = np.fromiter(itertools.chain.from_iterable(rows), int)
+        return csr_matrix((np.ones(len(flat)), flat, ends), shape=(len(rows), len(columns)))
 
-    in_conversation = incidence(shared_trigrams)
+    in_conversation = incidence(
+        [columns.keys() & _trigrams("\n".join(spoken)) for spoken in texts.values()]
+    )
     in_rated = incidence(rated_trigrams)
     texts_with_trigram = in_conversation.sum(axis=0) + in_rated.sum(axis=0)
     n_texts = len(texts) + len(rated_trigrams)
@@ -191,9 +147,9 @@ def _near(texts, rated_contexts, share):
 
 
 def _trigrams(text):
-    """Yield three words in a row, in lower case, for each word of a text but the last two."""
+    """Return three words in a row, in lower case, for each word of a text but the last two."""
     words = _WORD.findall(text.lower())
-    return zip(words, words[1:], words[2:])
+    return set(zip(words, words[1:], words[2:]))
 
 
 def _long_utterances(texts):

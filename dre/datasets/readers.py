@@ -1,42 +1,89 @@
-"""How every command reads files of responses, and what an error or a note says of them.
+"""Files of responses, as every command, `dre.DRE.score` and the notebooks read them.
 
-The formats of files are in `dre.datasets.formats`, forms of dialogues in `dre.datasets.chats`.
+A record has one of three forms. Any other form takes a few lines of pandas (docs/files.md).
+
+- ``context`` (a list of turns, oldest first) and ``response``, or several ``responses``;
+- ``messages`` with who speaks (``role`` or ``speaker``) and a text (``content`` or ``text``);
+- ``conversations`` with ``from`` and ``value``.
+
+Messages end with the reply of the assistant, which is the response. What has another form is
+refused with its line, and never guessed. What was read is looked at (`dre.datasets.look`).
 """
 
-import functools
+import csv
+import gzip
+import io
 import json
 import math
-import numbers
 import re
+import sys
+import unicodedata
 import warnings
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 
-from dre.datasets import aliases, chats, tags
-from dre.datasets.chats import PLAIN, Form, looks_like_data, names, quote
-from dre.datasets.formats import LARGEST_TEXT, NoRecord, at, records
+from dre.datasets import look
 from dre.errors import DreError
 from dre.files import sha256
 
 FIELDS = ("context", "response", "reference", "id", "system")
-#: What ``--field`` may name besides: a whole dialogue, and the list of a JSON object.
-PLACES = ("messages", "records")
+#: What ``--field`` may name besides: a whole dialogue, and who speaks and what in its messages.
+OF_MESSAGES = ("messages", "role", "text")
+ENDINGS = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
+RECIPES = "docs/files.md has recipes for other forms"
+_DIALOGUES = ("messages", "conversations")
+_SPEAKER_KEYS = ("role", "speaker", "from")
+_TEXT_KEYS = ("content", "text", "value", "utterance")
+SIDES = ("user", "assistant", "system", "tool")
+#: The side of a message by its role.
+_ROLES = {
+    **{side: side for side in SIDES},
+    **dict.fromkeys(("gpt", "model", "bot", "ai"), "assistant"),
+    **{"human": "user", "developer": "system", "function": "tool"},
+}
 #: Half of a character (a surrogate), which no tokeniser accepts.
-HALF = re.compile("[\ud800-\udfff]")
-#: Thoughts of a model, which some servers leave in its reply.
-_THOUGHTS = re.compile(r"</?think(?:ing)?>|\[/?THINK\]", re.IGNORECASE)
-_NEXT_SPEAKER = re.compile(r"\n\s*(?:User|Human|Assistant|Bot|Customer|System|AI):")
-#: Columns with one turn each, as PolyAI's sets have them.
-_NUMBERED = re.compile(r"context[/_.\- ]?\d+", re.IGNORECASE)
-#: Texts that often stand for a value that is missing.
-_MISSING = ("nan", "none", "null", "<na>", "n/a", "[]", "{}")
-#: A system's name of so many words is a sentence.
-_SENTENCE = 8
+_HALF = re.compile("[\ud800-\udfff]")
+_TIME = re.compile("time|date|created|^ts$", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Form:
+    """What a user says about the form of a file.
+
+    Attributes
+    ----------
+    fields : the column or the path of a field, such as ``response.choices.0.text``; "" for none.
+    roles : the side (`SIDES`) of further roles.
+    separator : what stands between the turns of a context that is one text.
+    one_turn : whether a context that is one text is one turn.
+    last_turn : whether the last turn of each dialogue is its response, whoever says it.
+    last_reply : whether the last reply of the assistant is the response, whatever follows.
+    as_it_is : whether pairs are taken that do not look as dialogues do.
+    """
+
+    fields: Mapping[str, str] = field(default_factory=dict)
+    roles: Mapping[str, str] = field(default_factory=dict)
+    separator: str = ""
+    one_turn: bool = False
+    last_turn: bool = False
+    last_reply: bool = False
+    as_it_is: bool = False
+
+
+PLAIN = Form()
+
+
+class NoRecord(NamedTuple):
+    """What is in a file where a record was expected, and why it is none."""
+
+    content: Any
+    reason: str
 
 
 class Reading(NamedTuple):
@@ -44,16 +91,499 @@ class Reading(NamedTuple):
 
     Attributes
     ----------
-    pairs : the pairs, as `pairs` returns them.
+    pairs : ``line``, `FIELDS`, ``context_id`` (the same for the same turns) and ``pair_id``. That
+        is the id, after the system's name where several systems have the same id.
     bad_records : ``line, reason, content`` of each record that cannot be used.
-    notes : sentences on what was left out, taken off or may be meant otherwise.
-    left_out : what was left out of each pair, by its pair id, with counts.
+    notes : sentences on what was left out, and on what may have been meant otherwise.
+    doubts : sentences on pairs that do not look as dialogues do; a reason to stop.
     """
 
     pairs: pd.DataFrame
     bad_records: list[dict]
     notes: list[str]
-    left_out: dict[str, Counter]
+    doubts: list[str]
+
+
+class Turn(NamedTuple):
+    """A turn: its side ("" if nobody says), who speaks, and the text."""
+
+    side: str
+    speaker: Any
+    text: str
+
+
+def content(path: str | Path) -> bytes:
+    """Return the bytes of a file, unpacked if it is gzip; of standard input for ``-``."""
+    try:
+        data = sys.stdin.buffer.read() if str(path) == "-" else Path(path).read_bytes()
+        return gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
+    except (OSError, EOFError) as error:
+        raise DreError(f"{path}: cannot be read ({error})") from None
+
+
+def records(path: str | Path, data: bytes | None = None) -> Iterator[tuple[int, Any]]:
+    """Yield the records of a file with their lines (from 1).
+
+    Parameters
+    ----------
+    path : JSON Lines, a JSON list, CSV, TSV or Parquet; each also as .gz. ``-`` is JSON Lines.
+    data : its bytes, if they were read already.
+
+    Raises
+    ------
+    DreError
+        If the file is of no such format. A single line that holds no record is a `NoRecord`.
+    """
+    ending = Path(str(path).removesuffix(".gz")).suffix.lower() or ".jsonl"
+    if ending not in ENDINGS:
+        expected = f"a name that ends in {', '.join(ENDINGS)}, also with .gz, or -"
+        raise DreError(f"{path}: expected {expected}; {RECIPES}")
+    data = content(path) if data is None else data
+    try:
+        if ending == ".parquet":
+            import pyarrow.parquet
+
+            yield from enumerate(pyarrow.parquet.read_table(io.BytesIO(data)).to_pylist(), 1)
+            return
+        text = data.decode("utf-8-sig")
+        if ending == ".json":
+            value = json.loads(text, object_pairs_hook=_object)
+            if not isinstance(value, list):
+                raise ValueError(f"found {_names(value)}, expected a list of records; {RECIPES}")
+            yield from enumerate(value, 1)
+        elif ending == ".jsonl":
+            # Only \n ends a line: texts contain other line ends, at which splitlines would split.
+            for line, row in enumerate(text.split("\n"), 1):
+                if row.strip():
+                    yield line, _json(row)
+        else:
+            yield from _rows(text, is_tsv=ending == ".tsv")
+    except (ValueError, RecursionError, csv.Error) as error:  # pyarrow's are ValueErrors, too
+        raise DreError(f"{path}: cannot be read as UTF-8 {ending} ({error})") from None
+
+
+def _json(row):
+    try:
+        return json.loads(row, object_pairs_hook=_object)
+    except (ValueError, RecursionError) as error:
+        return NoRecord(row, f"not JSON: {error}")
+
+
+def _object(items):
+    """Return a JSON object; ValueError if a key stands twice in it, with two values."""
+    record = dict(items)
+    for key, value in items:
+        if record[key] is not value and record[key] != value:
+            raise ValueError(f"the key {key!r} stands twice, with two values")
+    return record
+
+
+def _rows(text, is_tsv):
+    """Yield line and record of a table with a header."""
+    csv.field_size_limit(2**31 - 1)
+    first, _, rest = text.partition("\n")
+    n_before = 0
+    if first.strip().startswith("sep="):  # as Excel writes it
+        text, n_before = rest, 1
+    header = text.partition("\n")[0]
+    delimiter = "\t" if is_tsv else max(",;", key=header.count)
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    names = [name.strip() for name in reader.fieldnames or ()]
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise ValueError(f"two columns are called {twice[0]!r}: is the first line a header?")
+    reader.fieldnames = names
+    line = reader.line_num + 1
+    for row in reader:
+        record: Any = row
+        if None in row or None in row.values():
+            record = NoRecord(row, f"expected {len(names)} cells, as in the header")
+        elif list(row.values()) == names:
+            record = NoRecord(row, "the header again")
+        elif is_tsv and any("\n" in cell for cell in row.values()):
+            record = NoRecord(row, "a quotation mark joins two lines")
+        yield line + n_before, record
+        line = reader.line_num + 1
+
+
+def read(
+    records: Iterable[tuple[int, Any]],
+    form: Form = PLAIN,
+    needs: Sequence[str] = ("context", "response"),
+    whole: bool = False,
+) -> Reading:
+    """Return the pairs in records, and what there is to say of them.
+
+    Parameters
+    ----------
+    records : line and record, as `records` yields them.
+    form : what the user says about their form.
+    needs : the fields that every record must have.
+    whole : whether to keep all other columns as well.
+
+    Raises
+    ------
+    DreError
+        If the form names a column that no record has.
+    """
+    rows, bad, taken = [], [], []
+    left_out = Counter()
+    columns = {}
+    is_found = dict.fromkeys((name for name, path in form.fields.items() if path), False)
+    for line, whole_record in records:
+        for record in _records_of(whole_record, form):
+            try:
+                columns.update(dict.fromkeys(record if isinstance(record, dict) else ()))
+                row = _pair(record, line, form, needs, left_out)
+            except ValueError as error:
+                wrong = record.content if isinstance(record, NoRecord) else record
+                bad.append({"line": line, "reason": str(error), "content": wrong})
+                continue
+            finally:
+                for name in is_found:
+                    path = form.fields[name]
+                    is_found[name] |= name in OF_MESSAGES[1:] or at(record, path) is not None
+            rows.append(record | row if whole else row)
+            taken.append(record)
+    unknown = [form.fields[name] for name, is_there in is_found.items() if not is_there]
+    if unknown and columns:
+        raise DreError(
+            f"--field names {', '.join(unknown)}: no record has it; they have {_names(columns)}"
+        )
+
+    notes = []
+    if left_out:
+        counts = ", ".join(f"{count:,} {kind}" for kind, count in left_out.items())
+        notes.append(f"left out: {counts}")
+    if _take_model_as_system(rows, taken, form):
+        notes.append("the column model names the systems; --field system= leaves it unread")
+    rows, taken = _without_equal_ids(rows, taken, bad)
+    table = pd.DataFrame(rows) if rows else pd.DataFrame(columns=["line", *FIELDS, "has_roles"])
+    table["context_id"] = [sha256(json.dumps(turns))[:16] for turns in table["context"]]
+    table = with_pair_ids(table)
+    doubts = []
+    for finding in look.findings(table, taken):
+        is_doubt = finding.stops and not form.as_it_is
+        (doubts if is_doubt else notes).append(finding.sentence)
+    return Reading(table.drop(columns="has_roles"), bad, notes, doubts)
+
+
+def with_pair_ids(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table of pairs with ``pair_id``; DreError if two would be called the same."""
+    is_shared = table["id"].duplicated(keep=False)
+    pair_id = table["id"].mask(is_shared, table["system"] + "/" + table["id"])
+    equal = list(pair_id[pair_id.duplicated()])
+    if equal:
+        raise DreError(f"two pairs would be called {equal[0]!r}: change an id")
+    return table.assign(pair_id=pair_id)
+
+
+def pairs(
+    records: Iterable[tuple[int, Any]],
+    form: Form = PLAIN,
+    needs: Sequence[str] = ("context", "response"),
+    whole: bool = False,
+) -> tuple[pd.DataFrame, list[dict]]:
+    """Return the pairs of `read` and its bad records. Notes are warnings, doubts a DreError."""
+    reading = read(records, form, needs, whole)
+    refuse_doubts(reading.doubts)
+    for note in reading.notes:
+        warnings.warn(note, stacklevel=2)
+    return reading.pairs, reading.bad_records
+
+
+def refuse_doubts(doubts: Sequence[str], place: str | Path = "") -> None:
+    """Raise DreError if there are doubts about what was read."""
+    if doubts:
+        where = f"{place}: " if place else ""
+        raise DreError(f"{where}{'; '.join(doubts)} --as-it-is takes it as it is; {RECIPES}")
+
+
+def _records_of(record, form):
+    """Yield a record, or one for each of its ``responses`` (texts, or objects with columns)."""
+    responses: Any = record.get("responses") if isinstance(record, dict) else None
+    is_single = not isinstance(responses, list) or not responses or "response" in record
+    if is_single or "response" in form.fields:
+        yield record
+        return
+    shared = {column: value for column, value in record.items() if column != "responses"}
+    id_column = form.fields.get("id", "id")
+    for number, entry in enumerate(responses):
+        own = entry if isinstance(entry, dict) else {"response": entry}
+        first = at(record, id_column)
+        number_id = {} if absent(first) else {id_column: f"{first}.{number}"}
+        yield {**shared, "response_number": number, **number_id, **own}
+
+
+def _pair(record, line, form, needs, left_out):
+    """Return the pair of a record, or raise a ValueError that says what is wrong."""
+    if isinstance(record, NoRecord):
+        raise ValueError(record.reason)
+    if not isinstance(record, dict):
+        raise ValueError(f"found {record!r:.60}, expected an object with {' and '.join(needs)}")
+    values = {name: at(record, form.fields.get(name, name)) for name in FIELDS}
+    column = _column_of_dialogue(record, values["context"], form)
+    is_whole = column in (form.fields.get("messages"), *_DIALOGUES)
+    left_out_here = Counter()
+    turns = turns_of(at(record, column), form, column, left_out_here)
+    response = values["response"]
+    if absent(response):
+        turns, response = _split(turns, column, form, is_whole, needs, left_out_here)
+    elif form.last_turn or form.last_reply:
+        raise ValueError("there is a response: --field response= says that none has one")
+    elif turns and turns[-1].side == "assistant":
+        raise ValueError(f"{column} ends with the assistant, and there is a response: which is it?")
+    texts = tuple(turn.text for turn in turns)
+    has_context = bool(texts) and is_text("".join(texts))
+    if not has_context and (texts or "context" in needs):
+        raise ValueError(_about("context", at(record, column), record))
+    if not is_text(response) and ("response" in needs or not absent(response)):
+        raise ValueError(_about("response", response, record))
+    left_out.update(left_out_here)
+    number = record.get("response_number")
+    return {
+        "line": line,
+        "context": texts or None,
+        "response": response,
+        "reference": _reference(values["reference"]),
+        "id": _name(
+            values["id"], record.get("pair_id"), line if number is None else f"{line}.{number}"
+        ),
+        "system": _name(values["system"], "").strip(),
+        "has_roles": bool(turns) and turns[0].side != "",
+    }
+
+
+def _column_of_dialogue(record, context, form):
+    """Return the column with the dialogue or the context; ValueError if several may be meant."""
+    if form.fields.get("messages"):
+        return form.fields["messages"]
+    if form.fields.get("context"):
+        return form.fields["context"]
+    there = [name for name in _DIALOGUES if not absent(record.get(name))]
+    there += [] if absent(context) else ["context"]
+    if len(there) > 1:
+        raise ValueError(
+            f"the record has {' and '.join(there)}: --field messages=COLUMN or "
+            "--field context=COLUMN says which it is"
+        )
+    return there[0] if there else "context"
+
+
+def _split(turns, column, form, is_whole, needs, left_out):
+    """Return the turns before a response that stands in the dialogue itself, and the response."""
+    if form.last_turn:
+        return turns[:-1], turns[-1].text if turns else None
+    sides = [turn.side for turn in turns]
+    if form.last_reply and "assistant" in sides:
+        place = len(sides) - 1 - sides[::-1].index("assistant")
+        left_out["messages behind the last reply"] += len(turns) - 1 - place
+        return turns[:place], turns[place].text
+    if is_whole and turns and sides[-1] == "assistant":
+        return turns[:-1], turns[-1].text
+    if is_whole and turns and "response" in needs:
+        raise ValueError(
+            f"{column} ends with the {turns[-1].side}: expected the assistant's reply. "
+            "--last-reply takes the last one there is, --last-turn the last turn of anybody"
+        )
+    return turns, None
+
+
+def _about(name, value, record):
+    """Say that a record lacks a field."""
+    found = "there is none" if absent(value) else f"found {value!r:.60}"
+    expected = "a list of turns, or messages" if name == "context" else "a text"
+    return (
+        f"{name}: {found}, expected {expected}; the record has {_names(record)}: --field "
+        f"{name}=COLUMN names it; {RECIPES}"
+    )
+
+
+def turns_of(
+    value: Any, form: Form = PLAIN, column: str = "context", left_out: Counter | None = None
+) -> list[Turn]:
+    """Return the turns of a dialogue: texts, or messages.
+
+    Messages of one speaker in a row are one turn. What nobody says is counted in ``left_out``.
+    ValueError if the value is no dialogue, or if messages have a speaker that is not known.
+    """
+    left_out = Counter() if left_out is None else left_out
+    if absent(value):
+        return []
+    if isinstance(value, str):
+        value = _turns_of_text(value, form, column)
+    if not isinstance(value, (list, tuple)):
+        raise ValueError(f"{column} is {value!r:.60}: expected a list of turns, oldest first")
+    if len({isinstance(item, str) for item in value}) > 1:
+        raise ValueError(f"{column} has texts beside messages: expected one of them")
+    _refuse_newest_first(value, column)
+    turns = []
+    for number, item in enumerate(value, 1):
+        turn = _turn(item, f"{column}, turn {number}", number, form, left_out)
+        if turn.side in ("system", "tool"):
+            left_out[f"{turn.side} messages"] += 1
+        elif not turn.text.strip():
+            is_call = isinstance(item, dict) and item.get("tool_calls")
+            left_out["tool calls" if is_call else "empty turns"] += 1
+        elif turns and turns[-1].speaker == turn.speaker:
+            turns[-1] = turn._replace(text=f"{turns[-1].text} {turn.text}")
+        else:
+            turns.append(turn)
+    return turns
+
+
+def _turns_of_text(text, form, column):
+    """Return the turns of a text: a JSON list, or what the user says of it."""
+    if text.lstrip().startswith("["):
+        with suppress(ValueError, RecursionError):
+            return json.loads(text)
+    if form.separator:
+        return [piece.strip() for piece in text.split(form.separator) if piece.strip()]
+    if form.one_turn:
+        return [text]
+    raise ValueError(
+        f"{column} is one text, {text!r:.60}: --separator TEXT says what stands between its turns, "
+        f"--one-turn that it is one; {RECIPES}"
+    )
+
+
+def _refuse_newest_first(messages, column):
+    """Raise ValueError if the times of messages run backwards."""
+    objects = [message for message in messages if isinstance(message, dict)]
+    for key in objects[0] if len(objects) > 1 else ():
+        times: list[Any] = [message.get(key) for message in objects]
+        if not _TIME.search(str(key)) or None in times or len({*map(type, times)}) > 1:
+            continue
+        if times[0] > times[-1] and times == sorted(times, reverse=True):
+            raise ValueError(f"{column} has the newest first, by {key}; {RECIPES}")
+
+
+def _turn(item, place, number, form, left_out):
+    """Return an entry of a dialogue, a text or a message, as a `Turn`."""
+    if isinstance(item, str):
+        return Turn("", number, item)
+    if not isinstance(item, dict):
+        raise ValueError(f"{place} is {item!r:.60}: expected a text or a message")
+    speaker = _first(item, form.fields.get("role"), _SPEAKER_KEYS)
+    text: Any = _first(item, form.fields.get("text"), _TEXT_KEYS)
+    if absent(speaker):
+        raise ValueError(
+            f"{place} has {_names(item)}: expected who speaks ({', '.join(_SPEAKER_KEYS)}), or "
+            "--field role=KEY"
+        )
+    role = str(speaker).lower()
+    roles = {name.lower(): side for name, side in form.roles.items()}
+    side = roles.get(role) or _ROLES.get(role) or (role if form.last_turn else None)
+    if side is None:
+        raise ValueError(
+            f"{place} is by {speaker!r:.60}: --role {str(speaker):.30}=assistant (or user, system, "
+            "tool) says who that is; --last-turn takes the last turn of anybody as the response"
+        )
+    if isinstance(text, list):  # the parts of OpenAI and Anthropic
+        if not all(isinstance(part, dict) for part in text):
+            raise ValueError(f"{place} has {text!r:.60}: expected a text, or parts with a text")
+        spoken = [part["text"] for part in text if isinstance(part.get("text"), str)]
+        left_out["parts of messages without text"] += len(text) - len(spoken)
+        text = " ".join(spoken)
+    if text is None and (side in ("system", "tool") or item.get("tool_calls")):
+        text = ""
+    if not isinstance(text, str):
+        raise ValueError(f"{place} has {_names(item)}: expected its text, or --field text=KEY")
+    return Turn(side, (side, item.get("name")), text)
+
+
+def _first(item, path, keys):
+    """Return the value at a path, or the first there is of some keys."""
+    if path:
+        return at(item, path)
+    return next((item[key] for key in keys if item.get(key) is not None), None)
+
+
+def at(record: Any, path: str) -> Any:
+    """Return the value at a path such as ``choices.0.text``; None if there is none.
+
+    A number is a place in a list. A column whose name has dots goes before a path.
+    """
+    if isinstance(record, dict) and path in record:
+        return record[path]
+    value = record
+    for key in path.split("."):
+        if isinstance(value, dict):
+            value = value.get(key)
+        elif isinstance(value, list) and key.lstrip("-").isdigit() and int(key) < len(value):
+            value = value[int(key)]
+        else:
+            return None
+    return value
+
+
+def _reference(value):
+    """Return a reference as text: of several the first, None if there is none."""
+    if isinstance(value, list):
+        value = value[0] if value else None
+    if not absent(value) and not is_text(value):
+        raise ValueError(f"reference is {value!r:.60}: expected a text or a list of texts")
+    return None if absent(value) else value
+
+
+def _name(*values):
+    """Return the first value that is there as a name; a whole number such as 1.0 is "1"."""
+    value = next(value for value in values if value == "" or not absent(value))
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, (str, int)):
+        raise ValueError(f"a name is {value!r:.60}: expected a text or a whole number")
+    if _HALF.search(str(value)):
+        raise ValueError(f"a name is {value!r:.60}: it has half of a character")
+    return str(value)
+
+
+def _names(record):
+    """Return the columns of a record, or what is in its place, in a few words."""
+    if not isinstance(record, dict):
+        return f"{record!r:.60}"
+    names = ", ".join(map(str, record))
+    return names if len(names) < 200 else f"{names[:200]} ..."
+
+
+def _take_model_as_system(rows, taken, form):
+    """Let ``model`` name the systems if nothing else does and it has several values."""
+    models = [record.get("model") for record in taken]
+    is_name = [isinstance(model, str) and bool(model.strip()) for model in models]
+    has_systems = "system" in form.fields or any(row["system"] for row in rows)
+    if has_systems or not all(is_name) or len(set(models)) < 2:
+        return False
+    for row, model in zip(rows, models):
+        row["system"] = model.strip()
+    return True
+
+
+def _without_equal_ids(rows, taken, bad):
+    """Return the rows, and their records, without those whose system has their id already."""
+    first_lines = {}
+    kept = []
+    for row, record in zip(rows, taken):
+        key = (row["system"], row["id"])
+        if key in first_lines:
+            reason = f"id {row['id']!r} is line {first_lines[key]}'s: make ids unique in a system"
+            bad.append({"line": row["line"], "reason": reason, "content": record})
+            continue
+        first_lines[key] = row["line"]
+        kept.append((row, record))
+    bad.sort(key=lambda record: record["line"])
+    return [row for row, _ in kept], [record for _, record in kept]
+
+
+def absent(value: object) -> bool:
+    """Return whether a value is absent: None, an empty text, or the NaN of an empty cell."""
+    return value is None or value == "" or (isinstance(value, float) and value != value)
+
+
+def is_text(value):
+    """Return whether a value is a text in which something can be seen, without half characters."""
+    if not isinstance(value, str) or _HALF.search(value):
+        return False
+    return any(unicodedata.category(sign)[0] not in "ZC" for sign in value)
 
 
 def scores(
@@ -63,12 +593,9 @@ def scores(
 
     Parameters
     ----------
-    source
-        A table, or a file with one record for each score. ``score`` may be called ``score_llm``.
-    ids
-        Names of the column with the id. The first one that exists is used.
-    measures
-        Columns with further numbers. Those that exist are returned.
+    source : a table, or a file with one record for each score. ``score`` may be ``score_llm``.
+    ids : names of the column with the id; the first one that exists is used.
+    measures : columns with further numbers. Those that exist are returned.
 
     Returns
     -------
@@ -81,682 +608,46 @@ def scores(
         If a column is absent, or has something else than finite numbers and empty cells.
     """
     if isinstance(source, pd.DataFrame):
-        name = "the table"
-        table = source
+        name, table = "the table", source
     else:
         name = str(source)
-        table = _read_table(source)
-    id_column = next((column for column in ids if column in table), None)
-    score_columns = ("score", "score_llm")
-    score_column = next((column for column in score_columns if column in table), None)
+        table = pd.DataFrame([_score_record(name, *pair) for pair in records(source)])
     try:
-        columns: dict = {"score": _as_numbers(table[score_column])}
-        for column in measures:
-            if column in table:
-                columns[column] = _as_numbers(table[column])
-        columns["id"] = table[id_column].map(_id_text)
-    except (KeyError, ValueError, TypeError) as error:
-        names = ", ".join(map(str, table))
-        expected = f"score, a number or nothing, and {' or '.join(ids)}"
-        raise DreError(f"{name}: found columns {names} ({error}): expected {expected}") from None
-    columns["system"] = table["system"].fillna("") if "system" in table else ""
-    result = pd.DataFrame(columns)
-
-    for column in ("score", *measures):
-        if column not in result:
-            continue
-        infinite = result[result[column].abs() == math.inf]
-        if len(infinite):
-            row = infinite.iloc[0]
-            raise DreError(
-                f"{name}: {column} of {row['id']} is {row[column]}: expected a finite number or "
-                "nothing"
-            )
+        id_column = next(column for column in ids if column in table)
+        score_column = "score" if "score" in table else "score_llm"
+        columns = {"score": table[score_column]}
+        columns |= {measure: table[measure] for measure in measures if measure in table}
+        numbers = pd.DataFrame(columns).replace("", None).apply(pd.to_numeric).astype(float)
+        names = table[id_column].map(_context_key)
+        is_infinite = (numbers.abs() == math.inf).to_numpy().any(axis=1)
+        if is_infinite.any():
+            raise ValueError(f"a number of {names[is_infinite.argmax()]} is infinite")
+    except (StopIteration, LookupError, ValueError, TypeError) as error:
+        found = _names(dict(table))
+        expected = f"score (a finite number or nothing), and {' or '.join(ids)}"
+        raise DreError(f"{name}: found {found} ({error}): expected {expected}") from None
+    system = table["system"] if "system" in table else pd.Series("", table.index)
+    result = numbers.assign(id=names, system=system.fillna("").map(_name))
+    if name.removesuffix(".gz").endswith(".csv"):
+        for column in ("id", "system"):
+            result[column] = result[column].map(_without_apostrophe)
     return result
 
 
-def _read_table(path):
-    """Return the records of a file as a table; DreError at a line without a record."""
-    rows = []
-    for line, record in records(path):
-        if isinstance(record, NoRecord):
-            raise DreError(f"{path}:{line}: {record.reason}")
-        if not isinstance(record, dict):
-            raise DreError(
-                f"{path}:{line}: found {quote(record)}: expected an object with named fields"
-            )
-        rows.append(record)
-    return pd.DataFrame(rows)
+def _context_key(value):
+    """Return what a context is known by: an id, or the text of its turns."""
+    value = value.tolist() if hasattr(value, "tolist") else value
+    return json.dumps(value) if isinstance(value, (list, tuple)) else _name(value)
 
 
-def _id_text(value):
-    """Return an id as text, without a decimal point if it is a whole number such as 1.0."""
-    return str(int(value)) if _is_whole_number(value) else str(value)
-
-
-def _is_whole_number(value):
-    """Return whether a value is a whole number. In a column with a NaN, pandas makes it 1.0."""
-    if not isinstance(value, numbers.Real) or isinstance(value, bool):
-        return False
-    return float(value).is_integer()
-
-
-def _as_numbers(column):
-    """Return a column of numbers, or of texts that are numbers, as floats. Empty cells are NaN."""
-    return pd.Series(pd.to_numeric(column.replace("", None))).astype(float)
-
-
-def pairs(
-    records: Iterable[tuple[int, Any]],
-    form: Form = PLAIN,
-    needs: Sequence[str] = ("context", "response"),
-    whole: bool = False,
-    tell: Callable[[str], None] | None = None,
-) -> tuple[pd.DataFrame, list[dict]]:
-    """Return the pairs of context and response in records, and the records that have none.
-
-    Parameters
-    ----------
-    records
-        Line and record, as `records` yields them.
-    form
-        What the user says about the form of the records.
-    needs
-        The fields that every record must have.
-    whole
-        Whether to keep all other columns as well.
-    tell
-        Takes the notes there are; by default each is a warning.
-
-    Returns
-    -------
-    pairs : DataFrame
-        ``line``, `FIELDS`, ``context_id`` (the same for the same turns) and ``pair_id``. That is
-        the id, after the system's name where several systems have the same id.
-    bad : list of dict
-        ``line, reason, content`` of each record that cannot be used.
-
-    Raises
-    ------
-    DreError
-        If the form names a column that no record has, or two pairs would get the same ``pair_id``.
-    """
-    reading = read(records, form, needs, whole)
-    for note in reading.notes:
-        if tell:
-            tell(note)
-        else:
-            warnings.warn(note, stacklevel=2)
-    return reading.pairs, reading.bad_records
-
-
-def read(
-    records: Iterable[tuple[int, Any]],
-    form: Form = PLAIN,
-    needs: Sequence[str] = ("context", "response"),
-    whole: bool = False,
-) -> Reading:
-    """Return what `pairs` does, with the notes and what was left out of each pair."""
-    rows = []
-    bad = []
-    left_out_by_row = []  # what was left out, row by row
-    note_counts = Counter()  # records and responses that a note is about
-    # The first line of each (system, id), and the names of all columns in order.
-    line_of_id = {}
-    columns = {}
-    for line, whole_record in records:
-        for record, default_id in records_of_one(whole_record, line, form, note_counts):
-            if isinstance(record, dict):
-                columns.update(dict.fromkeys(record))
-            left_out = Counter()
-            try:
-                row = _pair(record, line, default_id, form, needs, left_out, note_counts)
-                first = line_of_id.setdefault((row["system"], row["id"]), (line, default_id))
-                if first != (line, default_id):
-                    raise ValueError(
-                        f"id {row['id']!r} is line {first[0]}'s: make ids unique in a system, or "
-                        "leave them out"
-                    )
-            except ValueError as error:
-                bad_content = record.content if isinstance(record, NoRecord) else record
-                bad.append({"line": line, "reason": str(error), "content": bad_content})
-                continue
-            if whole and isinstance(record, dict):
-                row = record | row
-            rows.append(row)
-            left_out_by_row.append(left_out)
-
-    _refuse_unknown_columns(form, columns)
-    untagged = None if form.keep_tags else tags.take_off(rows)
-    table = pd.DataFrame(rows) if rows else pd.DataFrame(columns=["line", *FIELDS])
-    table["context_id"] = [_context_id(turns) for turns in table["context"]]
-    is_shared_id = table["id"].duplicated(keep=False)
-    table["pair_id"] = table["id"].mask(is_shared_id, table["system"] + "/" + table["id"])
-    _refuse_equal_pair_ids(table)
-    left_out_by_id = {
-        pair_id: left_out
-        for pair_id, left_out in zip(table["pair_id"], left_out_by_row)
-        if left_out
-    }
-    notes = _notes(left_out_by_row, untagged, note_counts, rows)
-    return Reading(table, bad, notes, left_out_by_id)
-
-
-def _refuse_unknown_columns(form, columns):
-    """Raise DreError if the form names a column that no record has."""
-    named = [column for field, column in form.fields.items() if column and field != "records"]
-    unknown = []
-    for column in named:
-        outer = column.partition(".")[0]
-        if column not in columns and outer not in columns:
-            unknown.append(column)
-    if unknown:
-        raise DreError(
-            f"--field names {', '.join(sorted(unknown))}: expected a column, the records have "
-            f"{names(columns)}"
-        )
-
-
-def _notes(left_out_by_row, untagged, note_counts, rows):
-    """Return the sentences on what was left out, taken off or may be meant otherwise."""
-    notes = []
-    total = sum(left_out_by_row, Counter())
-    n_lists = total.pop(chats.WITHOUT_COMMAS, 0)
-    if n_lists:
-        notes.append(f"{n_lists:,} lists have no commas, as numpy writes them: read as lists")
-    if total:
-        n_pairs = sum(1 for left_out in left_out_by_row if {*left_out} - {chats.WITHOUT_COMMAS})
-        notes.append(f"left out of {counted_kind(n_pairs, 'dialogues')}: {in_words(total)}")
-    if untagged and untagged.tags:
-        first_tags = ", ".join(untagged.tags[:3])
-        ellipsis = ", ..." if len(untagged.tags) > 3 else ""
-        notes.append(
-            f"speakers' tags ({first_tags}{ellipsis}) were taken off {untagged.turns:,} turns and "
-            f"{untagged.responses:,} responses; --keep-tags keeps them"
-        )
-    if untagged and untagged.unsure:
-        notes.append(
-            f"all turns of {counted_kind(untagged.unsure, 'dialogues')} begin with a word and a "
-            "colon; these may be speakers' tags, and are read as text"
-        )
-    for sentence, count in note_counts.items():
-        note = sentence.format(n=f"{count:,}")
-        if count == 1:
-            note = note.replace("1 records have", "1 record has").replace("1 records", "1 record")
-        notes.append(note)
-    return notes + _notes_on_responses(rows)
-
-
-def in_words(left_out: Counter) -> str:
-    """Return what was left out, with counts: ``1 tool call, 2 system prompts``."""
-    counts = {kind: count for kind, count in left_out.items() if kind != chats.WITHOUT_COMMAS}
-    return ", ".join(counted_kind(count, kind) for kind, count in counts.items())
-
-
-def counted_kind(count: int, kind: str) -> str:
-    """Return a count of things, whose name is given in the plural."""
-    if count == 1:
-        kind = re.sub(r"s\b(?=$| that| behind| without)", "", kind, count=1)
-    return f"{count:,} {kind}"
-
-
-def _notes_on_responses(rows):
-    """Return the sentences on responses that hold something else than what was said."""
-    lines_by_kind = defaultdict(list)
-    for row in rows:
-        for kind in _oddities(row["context"] or (), row["response"]):
-            lines_by_kind[kind].append(row["line"])
-    return [
-        f"{counted_kind(len(lines), 'responses')} with {kind} (first in line {lines[0]})"
-        for kind, lines in lines_by_kind.items()
-    ]
-
-
-def _oddities(turns, response):
-    """Yield what a context or a response holds that may not be what was said."""
-    if len(turns) == 1 and len(turns[0]) < 6:
-        only_word = turns[0].strip()
-        if only_word.lower() in _MISSING:
-            yield f"a context of nothing but {only_word!r}: is a value missing?"
-    if tags.may_be_several(turns):
-        yield "a context in one turn of which several speakers may have their say"
-    if not isinstance(response, str):
-        return
-    if ("<" in response or "[" in response) and _THOUGHTS.search(response):
-        yield "the thoughts of a model (<think>), which are read as part of the reply"
-    separator = tags.separator_in(response)
-    if separator:
-        yield f"{separator.strip()!r}, which is read as part of the reply"
-    if ":" in response and _NEXT_SPEAKER.search(response):
-        yield "what another speaker says next, which is read as part of the reply"
-    if response[:1] in "[{" and looks_like_data(response):
-        yield "a list or an object, which is read as text"
-    if len(response) < 6 and response.strip().lower() in _MISSING:
-        yield f"nothing but {response.strip()!r}: is a value missing?"
-    if response[:2] in ("b'", 'b"') and response[-1] == response[1]:
-        yield "bytes that were written as text (b'...')"
-
-
-def _context_id(turns):
-    """Return a hash of the turns, so that equal contexts have the same id."""
-    return sha256(json.dumps(turns))[:16]
-
-
-def _refuse_equal_pair_ids(table):
-    """Raise DreError if "system/id" is the same text for two pairs."""
-    equal = table[table["pair_id"].duplicated(keep=False)]
-    if not len(equal):
-        return
-    pair_id = equal["pair_id"].iloc[0]
-    first, second, *_ = equal[equal["pair_id"] == pair_id].to_dict("records")
-    raise DreError(
-        f"lines {first['line']} and {second['line']}: system {first['system']!r} with id "
-        f"{first['id']!r} and system {second['system']!r} with id {second['id']!r} would both be "
-        f"the pair {pair_id!r}: give one of them another id"
-    )
-
-
-class _Layout(NamedTuple):
-    """Which columns of a record have what. Records of a file mostly share one."""
-
-    fields: dict[str, str | None]  # the column of each field
-    by_small: dict[str, str]  # all columns by their names in small letters
-    numbered: tuple[str, ...]  # columns such as context/0
-
-    def columns(self, kind: Iterable[str]) -> list[str]:
-        """Return the columns that have one of the names of a kind, such as `aliases.DIALOGUES`."""
-        return [self.by_small[name] for name in kind if name in self.by_small]
-
-
-@functools.lru_cache(maxsize=256)
-def _layout(columns, own_columns):
-    """Return the layout of records with these columns; ``own_columns`` are the user's by field."""
-    by_small = {}
-    for column in columns:
-        name = str(column).strip().lower()
-        if name in by_small and name in FIELDS and name not in columns:
-            raise ValueError(f"{by_small[name]!r} and {column!r} are both {name}: rename one")
-        by_small.setdefault(name, column)
-    fields = {}
-    user_columns = dict(own_columns)
-    for field in FIELDS:
-        name = user_columns.get(field, field)
-        is_there = name in columns or field in user_columns
-        fields[field] = name if is_there else by_small.get(field)
-
-    numbered = tuple(column for column in columns if _NUMBERED.fullmatch(str(column)))
-    return _Layout(fields, by_small, numbered)
-
-
-def records_of_one(
-    record: Any, line: int, form: Form = PLAIN, note_counts: Counter | None = None
-) -> Iterator[tuple[Any, str]]:
-    """Yield a record with the id that it has by default, or one for each of its responses.
-
-    A list of messages becomes a record. ``about`` counts records with several responses.
-    """
-    if isinstance(record, list) and record and all(isinstance(item, dict) for item in record):
-        record = {"messages": record}
-    responses: Any = record.get("responses") if isinstance(record, dict) else None
-    has_several = isinstance(responses, (list, tuple)) or hasattr(responses, "tolist")
-    has_own = isinstance(record, dict) and not absent(record.get("response"))
-    if not isinstance(record, dict) or not has_several or has_own or "response" in form.fields:
-        yield record, str(line)
-        return
-
-    # USR has a record for each context, with the responses of several systems.
-    if note_counts is not None:
-        note_counts["{n} records have several responses: each of them is a pair"] += 1
-    shared = {column: value for column, value in record.items() if column != "responses"}
-    own_id = at(shared, form.fields.get("id", "id"))
-    first_id = str(line) if absent(own_id) else str(own_id)
-    for k, entry in enumerate(list(responses)):
-        own_columns = entry if isinstance(entry, dict) else {"response": entry}
-        yield {**shared, "id": f"{first_id}.{k}", **own_columns}, f"{line}.{k}"
-
-
-def _pair(record, line, default_id, form, needs, left_out, note_counts):
-    """Return the pair of a record, or raise a ValueError that names its fault."""
-    if isinstance(record, NoRecord):
-        raise ValueError(record.reason)
+def _score_record(name, line, record):
+    """Return a record of a file of scores; DreError if the line holds none."""
     if not isinstance(record, dict):
-        raise ValueError(f"found {quote(record)}, expected an object with {' and '.join(needs)}")
-    own_columns = tuple(form.fields.items()) if form.fields else ()
-    layout = _layout(tuple(record), own_columns)
-    values = {}
-    for field, column in layout.fields.items():
-        values[field] = record[column] if column in record else at(record, column or "")
-    if absent(values["id"]):
-        values["id"] = record.get("pair_id")
-
-    dialogue = _dialogue_of(record, layout, values, form)
-    turns, response = _turns_and_response(
-        record, layout, values, dialogue, form, needs, left_out, note_counts
-    )
-    if not _are_turns(turns) and ("context" in needs or not absent(values["context"])):
-        raise ValueError(_about_context(values["context"], turns, record, layout))
-    if not _is_text(response) and ("response" in needs or not absent(response)):
-        unusable = values["response"] if response is None else response
-        raise ValueError(_about_response(unusable, dialogue, record, layout))
-    if turns and not form.keep_tags:
-        reason = tags.several_turns_in_one(turns) or tags.mixed_tags(turns)
-        if reason:
-            raise ValueError(f"{dialogue.column if dialogue else 'context'}: {reason}")
-    return {
-        "line": line,
-        "context": turns,
-        "response": response,
-        "reference": _reference(values["reference"], note_counts),
-        "id": _optional_text("id", values["id"], default_id),
-        "system": _system(values["system"], dialogue, form, left_out, note_counts),
-    }
+        reason = record.reason if isinstance(record, NoRecord) else f"found {record!r:.60}"
+        raise DreError(f"{name}:{line}: {reason}: expected an object with named fields")
+    return record
 
 
-class _Dialogue(NamedTuple):
-    """A column with a dialogue, and whether it holds only what was said before the response."""
-
-    column: str
-    value: Any
-    is_history: bool
-
-
-def _dialogue_of(record, layout, values, form):
-    """Return the column that has a dialogue in the place of a context; None if there is none.
-
-    ValueError if several columns may be meant.
-    """
-    own_column = form.fields.get("messages")
-    if own_column:
-        return _Dialogue(own_column, at(record, own_column), False)
-    if "context" in form.fields:
-        return None
-    dialogues = []
-    has_context = not absent(values["context"])
-    for column in layout.columns(aliases.DIALOGUES):
-        value = record[column]
-        is_detail = has_context and isinstance(value, dict)
-        if not is_detail and _is_dialogue(column, value):
-            dialogues.append(_Dialogue(column, value, False))
-    for column in layout.columns(aliases.HISTORIES):
-        value = record[column]
-        is_text = isinstance(value, str) and value.strip()
-        if is_text or (looks_like_data(value) and len(value)):
-            dialogues.append(_Dialogue(column, value, True))
-    if has_context and layout.numbered:
-        raise ValueError(
-            f"{names(layout.numbered)} stand beside context: are they turns before it? write all "
-            "turns as one list, or take context alone with --field context=context"
-        )
-    if not dialogues:
-        if has_context:
-            _refuse_facts(record, layout, values)
-        return None
-    columns = [dialogue.column for dialogue in dialogues]
-    if has_context:
-        raise ValueError(
-            f"the record has both {columns[0]} and a context: leave one of them out, or name "
-            f"the one that counts: --field context=context or --field messages={columns[0]}"
-        )
-    if len(dialogues) > 1:
-        raise ValueError(
-            f"the record has {' and '.join(columns)}: --field messages=COLUMN says which is the "
-            "dialogue, --field context=COLUMN which are the turns before the response"
-        )
-    return dialogues[0]
-
-
-def _is_dialogue(column, value):
-    """Return whether the value of a column with the name of a dialogue may be one."""
-    if isinstance(value, str):
-        return looks_like_data(value) or "\n" in value.strip()
-    if str(column).lower() == "input":  # a list of messages, and not what a test is about
-        return isinstance(value, list) and bool(value) and isinstance(value[0], dict)
-    return looks_like_data(value) and len(value) > 0
-
-
-def _refuse_facts(record, layout, values):
-    """Raise ValueError if a context stands beside a question, and may be facts."""
-    for column in layout.columns((*aliases.QUESTIONS, *aliases.LONG_QUESTIONS)):
-        question = record[column]
-        is_text = isinstance(question, str) and bool(question.strip())
-        if str(column).lower() in aliases.LONG_QUESTIONS:
-            is_text = is_text and len(question.split()) >= _SENTENCE
-        if is_text and column not in layout.fields.values():
-            raise ValueError(
-                f"context stands beside {column}: is it the dialogue, or what the reply may draw "
-                f"on? --field context=context takes {quote(values['context'])}, --field "
-                f"context={column} takes {quote(question)}"
-            )
-
-
-def _turns_and_response(record, layout, values, dialogue, form, needs, left_out, note_counts):
-    """Return the turns before the response, and the response, as far as they are there."""
-    response = values["response"]
-    value = values["context"] if dialogue is None else dialogue.value
-    if not absent(response):
-        response = chats.reply_in(response, "response", left_out)
-    column = dialogue.column if dialogue else layout.fields["context"] or "context"
-    if absent(value):
-        return None, response
-    _refuse_long(column, len(value) if isinstance(value, str) else 0)
-    try:
-        messages = chats.messages_of(value, form, left_out)
-    except ValueError as error:
-        raise ValueError(f"{column}: {error}; the record has {names(record)}") from None
-
-    if absent(response) and dialogue and not dialogue.is_history:
-        for answer in layout.columns(aliases.ANSWERS):
-            if answer != column and looks_like_data(record[answer]):
-                response = chats.reply_in(record[answer], answer, left_out)
-    if absent(response):
-        messages, response = _split(record, layout, messages, dialogue, form, needs, left_out)
-    elif messages and messages[-1].side == "assistant":
-        is_same = isinstance(response, str) and messages[-1].text.strip() == response.strip()
-        if dialogue and is_same:
-            # A chat often ends with the response that stands in a column of its own as well.
-            left_out["last messages that are the response"] += 1
-            messages = messages[:-1]
-        else:
-            note_counts[
-                "{n} records have messages that end with the assistant, and another response: it "
-                "is read as what is said next, and not in their last message's place"
-            ] += 1
-    turns = tuple(message.text for message in messages)
-    _refuse_long(column, sum(map(len, turns)))
-    if isinstance(response, str):
-        _refuse_long("response", len(response))
-        response = _one_turn(response, form)
-    return turns or None, response
-
-
-def _one_turn(response, form):
-    """Return a response without a separator at its end; ValueError if it has several turns."""
-    if not form.separator:
-        return response
-    pieces = [piece.strip() for piece in chats.pieces_of(response, form) if piece.strip()]
-    if len(pieces) > 1:
-        raise ValueError(f"response is {quote(response)}: expected one turn, found {len(pieces)}")
-    return pieces[0] if pieces else response
-
-
-def _refuse_long(column, n_characters):
-    """Raise ValueError if a text, or the turns of a dialogue, are longer than any model reads."""
-    if n_characters > LARGEST_TEXT:
-        raise ValueError(
-            f"{column} has {n_characters:,} characters: expected at most {LARGEST_TEXT:,}"
-        )
-
-
-def _split(record, layout, messages, dialogue, form, needs, left_out):
-    """Return the messages before a response that stands in the dialogue itself, and the response.
-
-    Without a response the messages are returned as they are, and None.
-    """
-    if form.last_turn:
-        return chats.split(messages, form, left_out)
-    if dialogue is None or dialogue.is_history:
-        return messages, None
-    ends_with_reply = bool(messages) and messages[-1].side == "assistant"
-    if "response" not in needs and not ends_with_reply:
-        return messages, None
-    if not ends_with_reply:
-        for column in layout.columns(aliases.LIKE_RESPONSE):
-            entry = record[column]
-            if column != dialogue.column and isinstance(entry, str) and entry.strip():
-                raise ValueError(
-                    f"{dialogue.column} does not end with the assistant, and there is {column}: "
-                    f"--field response={column} takes it as the response"
-                )
-    return chats.split(messages, form, left_out)
-
-
-def _about_context(value, turns, record, layout):
-    """Say why a context cannot be used."""
-    is_message = layout.columns(chats.SPEAKER_KEYS) and layout.columns(aliases.TEXT_KEYS)
-    if is_message and absent(value):
-        return (
-            f"the record is one message ({names(record)}): expected a record for each dialogue, "
-            'such as {"messages": [...]}'
-        )
-    unusable = value if turns is None else turns
-    reason = (
-        f"context is {quote(unusable)}: expected turns, oldest first, or chat messages; "
-        f"the record has {names(record)}"
-    )
-    return reason + _advice("context", layout.columns(aliases.LIKE_CONTEXT))
-
-
-def _about_response(response, dialogue, record, layout):
-    """Say why a response cannot be used."""
-    reason = f"response is {quote(response)}: expected a text; the record has {names(record)}"
-    if dialogue and dialogue.is_history:
-        reason += f"; {dialogue.column} has what was said before it"
-    return reason + _advice("response", layout.columns(aliases.LIKE_RESPONSE))
-
-
-def _advice(field, columns):
-    """Return the options that may be meant."""
-    options = " or ".join(f"--field {field}={column}" for column in columns[:3])
-    return f"; perhaps {options}" if columns else ""
-
-
-def _system(value, dialogue, form, left_out, note_counts):
-    """Return the name of a system. A prompt beside messages is none."""
-    text = value
-    if dialogue and isinstance(value, (list, dict)):
-        text = chats.text_of_content(value, "system", Counter())
-    is_sentence = isinstance(text, str) and _is_sentence(text)
-    is_prompt = "system" not in form.fields and (is_sentence or text is not value)
-    if is_prompt and dialogue:
-        left_out["system prompts"] += 1
-        note_counts[
-            "system of {n} records is a prompt beside messages, and not the name of a system: "
-            "--field system=COLUMN names the column that has it"
-        ] += 1
-        return ""
-    if is_prompt:
-        note_counts[
-            "system of {n} records is a sentence, and is read as the name of a system: "
-            "--field system=COLUMN names another column, --field system= none"
-        ] += 1
-    return _optional_text("system", value, "")
-
-
-def _is_sentence(text):
-    """Return whether a text is a sentence, and no name."""
-    words = text.split()
-    ends = text.strip().endswith((".", "!", "?")) and len(words) > 1
-    return ends or len(words) >= _SENTENCE or text.lower().startswith("you are ")
-
-
-def _reference(value, note_counts):
-    """Return a reference as text: of several the first, None if there is none that can be read."""
-    if absent(value):
-        return None
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    if isinstance(value, str) and looks_like_data(value):
-        with suppress(ValueError):
-            value = chats.unpacked(value, Counter())
-    if isinstance(value, (list, tuple, dict)):
-        texts = list(value)
-        if isinstance(value, dict) or not texts or not all(map(_is_text, texts)):
-            note_counts["{n} records have a reference that is no text, and was left out"] += 1
-            return None
-        if len(texts) > 1:
-            note_counts["{n} records have several references: prompts are shown the first"] += 1
-        return texts[0]
-    return _optional_text("reference", value, None)
-
-
-def _optional_text(field, value, default):
-    """Return a text or a whole number as text, or the default where it is absent."""
-    if absent(value):
-        return default
-    if _is_whole_number(value):
-        value = str(int(value))
-    if not _is_text(value):
-        raise ValueError(f"{field} is {quote(value)}: expected a text, a whole number, or nothing")
-    return value
-
-
-def _are_turns(value):
-    """Return whether a value is a tuple of texts that are not all blank."""
-    if not isinstance(value, tuple) or not all(isinstance(turn, str) for turn in value):
-        return False
-    return _is_text("".join(value))
-
-
-def _is_text(value):
-    """Return whether a value is a text that is not blank, without half characters."""
-    return isinstance(value, str) and not chats.is_blank(value) and not HALF.search(value)
-
-
-def absent(value: object) -> bool:
-    """Return whether a value is absent: None, an empty text, or the NaN of an empty cell."""
-    is_empty = isinstance(value, str) and not value
-    return value is None or is_empty or (isinstance(value, float) and value != value)
-
-
-def rating(record: object, human: str, record_name: str) -> float | None:
-    """Return the mean rating of a record.
-
-    Parameters
-    ----------
-    record
-        A record of a file.
-    human
-        The column with the ratings, or a path of keys: a number, a list of numbers, or the text
-        of one of them.
-    record_name
-        The name of the record in errors, such as ``ratings.jsonl:3``.
-
-    Returns
-    -------
-    float or None
-        The mean of the ratings, in their own unit; None if nobody rated it.
-
-    Raises
-    ------
-    DreError
-        If the column has something else.
-    """
-    value: Any = at(record, human) if isinstance(record, dict) else None
-    try:
-        ratings: Any = json.loads(value) if isinstance(value, str) and value else value
-        if hasattr(ratings, "tolist"):
-            ratings = ratings.tolist()
-        if not isinstance(ratings, list):
-            ratings = [ratings]
-        known_ratings = [float(rating) for rating in ratings if not absent(rating)]
-    except (ValueError, TypeError):
-        raise DreError(
-            f"{record_name}: {human} is {quote(value)}: "
-            "expected a number, a list of numbers, or nothing"
-        ) from None
-    infinite = [rating for rating in known_ratings if math.isinf(rating)]
-    if infinite:
-        raise DreError(f"{record_name}: {human} is {infinite[0]}: expected a finite number")
-    if not known_ratings:
-        return None
-    return sum(known_ratings) / len(known_ratings)
+def _without_apostrophe(name):
+    """Return a name without the apostrophe that `dre.files.without_formulas` puts before it."""
+    return name[1:] if re.match(r"'+[=+\-@\t\r]", str(name)) else name

@@ -1,9 +1,9 @@
 """Recordings: what judges said of our pairs, and the hashes of the prompts and texts they read.
 
-A recording is a folder. ``judgements.jsonl`` has a `Judgement` a line, ``manifest.json`` the
-prompts, and other files have what was asked in other forms. The texts that a judge was shown are
-not all in the repository. ``hashes.json.gz`` has the beginning of a sha256 for each prompt, by
-name, and for each pair, by id. A recording answers for these alone. ``python
+A recording is a folder. ``judgements.jsonl`` has a verdict a line (see `judgements`),
+``manifest.json`` what was asked, and other files have what was asked in other forms. The texts that
+a judge was shown are not all in the repository. ``hashes.json.gz`` has the beginning of a sha256
+for each prompt, by name, and for each pair, by id. A recording answers for these alone. ``python
 experiments/recordings/hash_recording.py`` writes the file.
 """
 
@@ -13,13 +13,12 @@ import hashlib
 import json
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any
 
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from dre.datasets import ratings, readers
-from dre.datasets.dialogues import PUBLIC, TURNS, Context, context_sha256, histories, load, pairs
+from dre.datasets import ratings
+from dre.datasets.dialogues import PUBLIC, TURNS, Context, histories, load, pairs
 from dre.datasets.overlap import conversations
 from dre.datasets.registry import PROJECT, fetch, read_jsonl
 from dre.errors import DreError
@@ -43,103 +42,33 @@ SHOWN = {
 }
 # The share of graded conversations that nothing is trained on, so that models can be chosen by it.
 _SHARE_FOR_CHOICE = 0.2
-_ABSENT: Any = None  # None itself is no number
 
 
-class Judgement(BaseModel):
-    """A line of ``judgements.jsonl``: what a judge said of a pair, or why it said nothing.
+def judgements(folder: Path) -> tuple[list[dict], str]:
+    """Return the lines of ``judgements.jsonl`` and the sha256 of the file.
 
-    Descriptions of fields say in an error what was expected.
-    """
-
-    model_config = ConfigDict(strict=True)
-
-    pair_id: str = Field(description="the id of a pair")
-    prompt: str = Field(description="a prompt of the manifest")
-    #: which of several replies to the same prompt this is
-    repeat: int = Field(0, ge=0, description="a whole number from 0 on")
-    score: float = Field(_ABSENT, ge=0, le=5, description="a number from 0 to 5")
-    influence: float = Field(_ABSENT, ge=0, le=1, description="a number from 0 to 1")
-    label: Literal["Positive", "Negative"] | None = Field(None, description="Positive or Negative")
-    #: why there is neither score nor label
-    status: Literal["ok", "malformed", "refused", "truncated", "empty"] = Field(
-        _ABSENT, description="one of malformed, refused, truncated, empty"
-    )
-    #: whose numbers of a small model the judge was shown, if another pair's
-    shown: Any = None
-
-    @model_validator(mode="after")
-    def _has_one_outcome(self) -> Self:
-        has_verdict = self.score is not None or self.label is not None
-        if self.status is None and not has_verdict:
-            raise ValueError("expected a score, a label, or a status that says why there is none")
-        self.status = self.status or "ok"
-        if (self.status == "ok") != has_verdict:
-            raise ValueError(
-                "expected either a score or a label, or a status that says why there is none; "
-                f"status is {self.status!r}, and there is {'one' if has_verdict else 'neither'}"
-            )
-        return self
-
-
-def judgements(folder: Path) -> list[tuple[str, Judgement]]:
-    """Return the lines of ``judgements.jsonl``, each with its place: ``<file>:<line>``.
-
-    DreError if a line or the manifest is not as it should be.
+    A line has ``pair_id``, ``prompt`` and either a score, in [0, 5], a label or a ``status`` that
+    says why there is none; it may have ``repeat`` and ``influence``, in [0, 1]. DreError if one has
+    something else, or if the file has not the sha256 that the manifest names.
     """
     path = folder / "judgements.jsonl"
-    manifest = _manifest(folder / "manifest.json")
-    lines = []
-    keys = set()
-    for line, record in readers.records(path):
-        location = f"{path}:{line}"
+    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+    try:
+        expected = json.loads((folder / "manifest.json").read_bytes()).get("sha256", sha256)
+    except (OSError, ValueError, AttributeError) as error:
+        raise DreError(f"{folder}: a recording needs a manifest.json ({error})") from None
+    if sha256 != expected:
+        raise DreError(f"{path} has sha256 {sha256}, expected {expected}: get the file again")
+    lines = read_jsonl(path)
+    for number, line in enumerate(lines, 1):
         try:
-            judgement = Judgement.model_validate(record)
-        except ValidationError as error:
-            raise DreError(f"{location}: {_fault(error.errors()[0])}") from None
-        key = (judgement.prompt, judgement.repeat, judgement.pair_id)
-        if judgement.prompt not in manifest["prompts"] or key in keys:
-            problem = "is there twice" if key in keys else f"has prompt {judgement.prompt!r:.60}"
-            raise DreError(
-                f"{location}: expected a prompt of the manifest and a pair_id, once a repeat; "
-                f"{judgement.pair_id} {problem}"
-            )
-        keys.add(key)
-        lines.append((location, judgement))
-
-    # Whose numbers were shown is only known when all lines are.
-    for location, judgement in lines:
-        source_id = judgement.shown
-        if source_id is None:
-            continue
-        is_text = isinstance(source_id, str)
-        is_judged = is_text and (judgement.prompt, judgement.repeat, source_id) in keys
-        own_set = judgement.pair_id.partition("/")[0]
-        if not is_judged or source_id.partition("/")[0] != own_set:
-            raise DreError(
-                f"{location}: shown is {source_id!r:.60}, expected a pair of the same set that was "
-                "judged by this prompt, too"
-            )
-
-    n_expected = manifest.get("judgements", len(lines))
-    if len(lines) != n_expected:
-        in_words = f"{n_expected:,}" if isinstance(n_expected, int) else repr(n_expected)
-        raise DreError(
-            f"{path}: found {len(lines):,} judgements, but its manifest says {in_words}: "
-            "get the file again"
-        )
-    return lines
-
-
-def _fault(details):
-    """Return in words what is wrong with a line, from what pydantic found."""
-    if details["type"] == "value_error":
-        return details["msg"].removeprefix("Value error, ")
-    if not details["loc"]:
-        return "expected an object with prompt, pair_id and a score"
-    (name,) = details["loc"]
-    value = None if details["type"] == "missing" else details["input"]
-    return f"{name} is {value!r:.60}, expected {Judgement.model_fields[name].description}"
+            has_verdict = line.get("score") is not None or line.get("label") is not None
+            is_right = line["pair_id"] and line["prompt"] and 0 <= (line.get("score") or 0) <= 5
+            if not is_right or has_verdict != (line.get("status", "ok") == "ok"):
+                raise ValueError("either a score from 0 to 5, a label, or a status")
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise DreError(f"{path}:{number}: found {line!r:.80}: expected {error}") from None
+    return lines, sha256
 
 
 def names() -> list[str]:
@@ -156,11 +85,9 @@ def folder(name: str) -> Path:
     """Return the folder of a recording by its name or path; raise `DreError` if there is none."""
     if exists(name):
         return _path_of(name)
-    if names():
-        advice = f"or one of {', '.join(names())}"
-    else:
-        advice = "or run from a clone of the repository, which has one"
-    raise DreError(f"no recording {name!r}: give a folder with judgements.jsonl, {advice}")
+    raise DreError(
+        f"no recording {name!r}: give a folder with judgements.jsonl, or one of {names()}"
+    )
 
 
 def _path_of(name):
@@ -183,20 +110,13 @@ def hash_of(prompt_or_row: Any) -> str:
     str
         The first 24 hexadecimal digits of a sha256.
     """
-    if not isinstance(prompt_or_row, Mapping):
-        contents = [
-            prompt_or_row.template,
-            prompt_or_row.scale,
-            prompt_or_row.influence,
-            prompt_or_row.labels,
-        ]
+    if isinstance(prompt_or_row, Mapping):
+        texts = [*(prompt_or_row.get("context") or ()), prompt_or_row.get("response")]
+        *turns, response = [" ".join(t.split()) if isinstance(t, str) else "" for t in texts]
+        contents: Any = [turns, response]
     else:
-        turns = prompt_or_row.get("context") or ()
-        response = prompt_or_row.get("response")
-        contents = [
-            [" ".join(turn.split()) for turn in turns],
-            " ".join(response.split()) if isinstance(response, str) else "",
-        ]
+        prompt = prompt_or_row
+        contents = [prompt.template, prompt.scale, prompt.influence, prompt.labels]
     text = json.dumps(contents, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     return digest[:_HASH_LENGTH]
@@ -216,13 +136,11 @@ def check_hash(folder: Path, name: str, prompt_or_row: Any) -> None:
     """
     if _load_hashes(folder).get(name) == hash_of(prompt_or_row):
         return
-    if hasattr(prompt_or_row, "template"):
-        difference = f"prompt {name} has other words, scales or labels"
-    else:
-        difference = f"pair {name} has other texts"
+    is_prompt = hasattr(prompt_or_row, "template")
+    what = "prompt {} has other words, scales or labels" if is_prompt else "pair {} has other texts"
     raise DreError(
-        f"{difference} here than those that {folder.name} was shown under this name: a recording "
-        "has scores for the recorded texts alone, so ask a live judge"
+        f"{what.format(name)} here than those that {folder.name} was shown under this name: a "
+        "recording has scores for the recorded texts alone, so ask a live judge"
     )
 
 
@@ -335,33 +253,23 @@ def training_scores(name: str = NAME) -> pd.DataFrame:
     of turns); ``response``; ``response_id``; ``score`` (0-5); ``domain``. A response id is that of
     the record which the text comes from (a pair id, or the id of the context whose reply it is), or
     ``generic-<number>``.
-
-    Raises
-    ------
-    DreError
-        If a text is not the one that was scored.
     """
     contexts, responses = _training_texts()
     generic_numbers = {}
     rows = []
     for record in _lines(name, "training_scores.jsonl"):
-        context_id = record["context"]
-        context = contexts[context_id]
-        is_public = context_id.partition("/")[0] in PUBLIC
-        turns = context.turns[-TURNS:] if is_public else context.turns
+        context = contexts[record["context"]]
+        is_public = context.context_id.partition("/")[0] in PUBLIC
         response_id = record["response"]
+        response = record.get("text") or responses[response_id]
         if response_id == "generic":
-            response = record["text"]
             number = generic_numbers.setdefault(response, len(generic_numbers))
             response_id = f"generic-{number}"
-        else:
-            response = responses.get(response_id)
-        _check_scored_texts(record, turns, response)
         row = {
-            "pair_id": f"{context_id} <- {response_id}",
-            "context_id": context_id,
+            "pair_id": f"{record['context']} <- {response_id}",
+            "context_id": record["context"],
             "set": context.set,
-            "context": turns,
+            "context": context.turns[-TURNS:] if is_public else context.turns,
             "response": response,
             "response_id": response_id,
             "score": float(record["score"]),
@@ -385,11 +293,6 @@ def graded(name: str = NAME) -> pd.DataFrame:
     conversation also those before the last three); ``response, kind``; ``score`` (0-5);
     ``for_choice``, whether the conversation belongs to the fifth that nothing is trained on and
     that models are chosen by. Ids alone decide that.
-
-    Raises
-    ------
-    DreError
-        If a text is not the one that was graded.
     """
     contexts, responses = _training_texts()
     conversation_of = conversations(contexts)
@@ -407,7 +310,6 @@ def graded(name: str = NAME) -> pd.DataFrame:
             response = responses[record["response"]]
         if kind == "truncated":
             response = " ".join(response.split()[: record["words"]])
-        _check_scored_texts(record, turns, response)
         row = {
             "context_id": context_id,
             "conversation": conversation,
@@ -442,19 +344,6 @@ def _is_for_choice(conversation):
     return int(first_digits, 16) < _SHARE_FOR_CHOICE * 16**8
 
 
-def _check_scored_texts(record, turns, response):
-    """Raise DreError if the texts of a pair are not those that were scored."""
-    present = {
-        "context_sha256": context_sha256(turns),
-        "response_sha256": context_sha256([response]),
-    }
-    if any(record.get(name, digest) != digest for name, digest in present.items()):
-        raise DreError(
-            f"{record['context']}: these are not the texts that were graded; "
-            "run `dre data fetch` again"
-        )
-
-
 def _training_texts() -> tuple[dict[str, Context], dict[str, str]]:
     """Return the contexts and responses, by id, that recorded scores of training pairs may name.
 
@@ -469,22 +358,3 @@ def _training_texts() -> tuple[dict[str, Context], dict[str, str]]:
             contexts[id] = Context(set_name, id, "train", history.turns, domain=domain)
             responses[id] = history.reply
     return contexts, responses
-
-
-def _manifest(path):
-    """The manifest of a recording as a dict, whose ``prompts`` are a dict too."""
-    try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-    except OSError:
-        raise DreError(
-            f"{path}: there is no such file, or it cannot be opened; a recording needs it: "
-            "get the recording again"
-        ) from None
-    except ValueError as error:  # also another encoding
-        raise DreError(f"{path}: expected JSON in UTF-8 ({error}): get the file again") from None
-    if not isinstance(manifest, dict) or not isinstance(manifest.get("prompts"), dict):
-        raise DreError(
-            f'{path}: expected an object with a key "prompts", which has a key for each prompt: '
-            "get the file again"
-        )
-    return manifest

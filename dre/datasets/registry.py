@@ -5,7 +5,6 @@ import fnmatch
 import functools
 import hashlib
 import json
-import math
 import os
 import sys
 from collections.abc import Iterable, Iterator
@@ -37,10 +36,9 @@ _MAY_FETCH = ContextVar("may_fetch", default=True)
 def sources() -> dict[str, dict]:
     """Return the registered files by their path below the data directory.
 
-    Each is a dict with ``name, licence, citation, what`` of its group, with ``size`` in bytes, and
-    with ``sha256`` or ``git_blob`` (git's id of the content). A file on the Hub may have none of
-    these, and ``about_size`` instead: see `mismatch`. The groups with ``by_name`` are fetched only
-    by those who name them.
+    Each is a dict with ``name, licence, citation, what`` of its group, and perhaps ``size`` (bytes,
+    or about as many), ``sha256`` or ``git_blob`` (git's id of the content). The groups with
+    ``by_name`` are fetched only by those who name them.
     """
     import yaml
 
@@ -71,19 +69,10 @@ def absent(names: Iterable[str] | None = None) -> list[str]:
 
 def amount(names: Iterable[str]) -> str:
     """Return how many and how large some registered files are, as ``50 files, 64 MB``."""
-    sizes = [size_of(sources()[name]) for name in names]
-    n_bytes = sum(size for size in sizes if size)
+    sizes = [sources()[name].get("size", 0) for name in names]
     files = "1 file" if len(sizes) == 1 else f"{len(sizes)} files"
-    if not n_bytes:
-        return f"{files}, size unknown"
-    size = f"{n_bytes / 1e6:.0f} MB" if n_bytes >= 1e6 else f"{math.ceil(n_bytes / 1e3)} kB"
-    n_unknown = sizes.count(None)
-    return f"{files}, {size}" + (f" and {n_unknown} of unknown size" if n_unknown else "")
-
-
-def size_of(source: dict) -> int | None:
-    """Return the bytes of a file, or about as many; None where nobody wrote them down."""
-    return source.get("size") or source.get("about_size")
+    more = " or more" if 0 in sizes else ""
+    return f"{files}, {max(0.1, sum(sizes) / 1e6):.{int(sum(sizes) < 1e6)}f} MB{more}"
 
 
 @contextlib.contextmanager
@@ -133,66 +122,43 @@ def fetch(ending: str) -> Path:
     difference = mismatch(name)
     if difference:
         raise DreError(f"{path} {difference}: delete the file, and it is fetched again")
-    _keep_first_hash(name)
     return path
 
 
 def mismatch(name: str) -> str | None:
     """Return how a file in the data directory differs from the registered one, if it does.
 
-    Where no hash is registered, the size counts, and the hash that was kept of the first fetch.
+    Where no hash is registered, the hash counts that was kept beside the file of its first fetch.
     """
     path = home() / name
     source = sources()[name]
     if "git_blob" in source:
         header = b"blob %d\0" % path.stat().st_size  # what git puts before a file
-        content_hash = _hash(path, "sha1", header)
-        if content_hash == source["git_blob"]:
-            return None
-        return f"has git_blob {content_hash}, expected {source['git_blob']}"
-
-    if "about_size" in source:
+        kind, expected = "git_blob", source["git_blob"]
+        content_hash = hashlib.sha1(header + path.read_bytes()).hexdigest()
+    else:
         size = path.stat().st_size
-        expected_size = source["about_size"]
-        if abs(size - expected_size) > _SIZE_TOLERANCE * expected_size:
-            return f"has {size} bytes, expected about {expected_size}"
-    expected = _known_hash(name)
-    if expected is None:
-        return None
-    content_hash = _hash(path, "sha256")
+        kind, expected = "sha256", _sha256(name)
+        if expected is None and abs(size - source["size"]) > _SIZE_TOLERANCE * source["size"]:
+            return f"has {size} bytes, expected about {source['size']}"
+        content_hash = hashlib.sha256(path.read_bytes()).hexdigest()
+        if expected is None:
+            expected = content_hash
+            replace(_first_hash(name), f"{content_hash}  {path.name}\n")
     if content_hash == expected:
         return None
-    first_time = "" if "sha256" in source else ", as when it was first fetched"
-    return f"has sha256 {content_hash}, expected {expected}{first_time}"
+    return f"has {kind} {content_hash}, expected {expected}"
 
 
-def _hash(path, algorithm, header=b""):
-    """Return the hash of a file behind a header, in hex digits."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.new(algorithm, header)).hexdigest()
-
-
-def _known_hash(name):
+def _sha256(name):
     """Return the sha256 that is registered, or that was kept of the first fetch, or None."""
-    registered = sources()[name].get("sha256")
-    first_hash = _first_hash_file(name)
-    if registered is None and first_hash.is_file():
-        return first_hash.read_text(encoding="utf-8").split()[0]
-    return registered
+    kept = _first_hash(name)
+    expected = sources()[name].get("sha256")
+    return kept.read_text("utf-8").split()[0] if expected is None and kept.is_file() else expected
 
 
-def _first_hash_file(name):
-    path = home() / name
-    return path.with_name(path.name + _FIRST_HASH)
-
-
-def _keep_first_hash(name):
-    """Write the hash of a file of which no hash is known; ``sha256sum --check`` reads it too."""
-    source = sources()[name]
-    if "git_blob" in source or _known_hash(name) is not None:
-        return
-    path = home() / name
-    replace(_first_hash_file(name), f"{_hash(path, 'sha256')}  {path.name}\n")
+def _first_hash(name):
+    return home() / f"{name}{_FIRST_HASH}"
 
 
 def address(name: str) -> str:
@@ -210,7 +176,7 @@ def _download(name):
     import pooch
 
     url = address(name)
-    registry = {name: _known_hash(name)}
+    registry = {name: _sha256(name)}
     # Pooch would say it without the size.
     pooch.get_logger().setLevel("WARNING")
     print(

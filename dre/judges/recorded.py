@@ -1,7 +1,6 @@
 """Judges that ask no model: a recording of a judge (`dre.datasets.recordings`), and a function."""
 
 import functools
-import hashlib
 from collections.abc import Callable
 from typing import Any
 
@@ -104,10 +103,13 @@ class Recorded:
 def _verdicts_in(folder):
     """Return the verdicts of a folder, and the sha256 of their file."""
     verdicts = {}
-    for _, line in recordings.judgements(folder):
-        of_repeat = verdicts.setdefault((line.prompt, line.repeat), {})
-        of_repeat[line.pair_id] = Verdict(line.status, line.score, line.influence, line.label)
-    return verdicts, hashlib.sha256((folder / "judgements.jsonl").read_bytes()).hexdigest()
+    lines, sha256 = recordings.judgements(folder)
+    for line in lines:
+        of_repeat = verdicts.setdefault((line["prompt"], line.get("repeat", 0)), {})
+        of_repeat[line["pair_id"]] = Verdict(
+            line.get("status", "ok"), line.get("score"), line.get("influence"), line.get("label")
+        )
+    return verdicts, sha256
 
 
 class Function:

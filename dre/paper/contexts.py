@@ -46,7 +46,7 @@ def contexts(entry, rated_names=(), seed=0, more=False):
     train = [context for context in train if conversation_of(context.context_id) not in reserved]
     train = without_overlap(train, rated)
     if not dialogues.names_its_conversations(name):
-        train = overlap.without_near(train, [*dev, *test])
+        train = overlap.without_overlap(train, [*dev, *test], utterances=False)
     return tuple(train), dev, test
 
 

@@ -25,7 +25,7 @@ from dre.tables import Table, number
 #: Tables that docs show, or tell readers to open: they are saved as Markdown as well.
 AS_MARKDOWN = (
     *("table3", "table4", "table4_main", "table5_main", "table6", "slide_table2"),
-    *("table6_own_replies", "slide_tables_own_replies", "cost_per_example", "audit_kinds"),
+    *("table6_own_replies", "slide_tables_own_replies", "cost_per_example"),
 )
 _NOT_A_NUMBER = re.compile(r"\bnan\b", re.IGNORECASE)
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from dre import fusion
-from dre.datasets import chats, readers
+from dre.datasets import readers
 from dre.errors import DreError
 from dre.paper import methods
 from dre.paper.methods import Method
@@ -43,8 +43,7 @@ def read(file: str | Path) -> pd.DataFrame:
 
     Parameters
     ----------
-    file : JSONL, as the module says. ``context`` is a list of turns, or a text with a turn on each
-        line.
+    file : JSONL, as the module says. ``context`` is a list of turns.
 
     Returns
     -------
@@ -88,8 +87,8 @@ def _rows(record):
         if not isinstance(text, str) or not text.strip():
             raise ValueError(f"{case}: a response or the reference is missing or no text")
     try:
-        turns = chats.turns_of(record.get("context"))
-    except (ValueError, TypeError, DreError) as error:
+        turns = [turn.text for turn in readers.turns_of(record.get("context"))]
+    except ValueError as error:
         raise ValueError(f"{case}: the context is not a list of turns ({error})") from None
     if not "".join(turns).strip():
         raise ValueError(f"{case}: the context is empty")

@@ -11,7 +11,7 @@ from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer
 from dre import stats
 from dre.classification import choose_threshold, correct, length_only, response_only
 from dre.datasets.dialogues import Context, pairs
-from dre.datasets.overlap import without_shared_utterances
+from dre.datasets.overlap import without_overlap
 from dre.errors import DreError
 
 _FOLDS = 5
@@ -189,7 +189,7 @@ def _leaked(contexts, reserved):
     """Return 1 for each context whose conversation shares an utterance with what is reserved."""
     if reserved is None:
         return np.full(len(contexts), np.nan)
-    clean = {context.context_id for context in without_shared_utterances(contexts, reserved)}
+    clean = {context.context_id for context in without_overlap(contexts, reserved, None)}
     return np.array([float(context.context_id not in clean) for context in contexts])
 
 

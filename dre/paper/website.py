@@ -39,8 +39,6 @@ _USE = (
     "judges",
     "own_judge",
     "prompts",
-    "calibrate",
-    "audit",
     "train",
     "augment",
     "setup",

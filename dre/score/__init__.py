@@ -1,4 +1,4 @@
 """Scoring the responses of your own systems.
 
-See `dre.score.metric.DRE`, ``dre score`` and ``dre calibrate``.
+See `dre.score.metric.DRE` and ``dre score``.
 """

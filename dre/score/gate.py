@@ -17,7 +17,7 @@ from dre.tables import number, with_interval
 #: The fields in which the signatures of two files may differ: their scores are comparable still.
 _MAY_DIFFER = ("data", "limit", "version", "torch", "sentence-transformers", "transformers")
 #: What a context is known by in both files: the first of these columns that there is.
-_CONTEXT_COLUMNS = ("context_id", "context", "id", "pair_id")
+_CONTEXT_COLUMNS = ("context_id", "context")
 
 
 @dataclass(frozen=True)
@@ -26,17 +26,11 @@ class Comparison:
 
     Attributes
     ----------
-    comparisons, baselines
-        As `dre.score.systems.summarise` has them, where a is new and b is old.
-    missing
-        The share of the contexts of either file without a new score, in [0, 1]. Those of a system
-        that is gone count as missing; those of a system that was added do not count.
-    removed
-        The names of systems that only the old file has.
-    added
-        The names of systems that only the new file has.
-    notes
-        Sentences that a reader has to know besides.
+    comparisons, baselines : as `dre.score.systems.summarise` has them, where a is new and b is old.
+    missing : the share of the contexts of either file without a new score, in [0, 1]. Those of a
+        system that is gone count as missing; those of a system that was added do not count.
+    removed, added : the names of systems that only the old, or only the new file has.
+    notes : sentences that a reader has to know besides.
     """
 
     comparisons: list[dict]
@@ -57,12 +51,10 @@ def assert_not_worse(
 
     Parameters
     ----------
-    new, old
-        Tables that `dre.DRE.score` returned, or files of scores; see `compare_scores`.
-    alpha
-        The level of the test, corrected over systems.
-    max_missing
-        The largest share of contexts without a new score that passes, in [0, 1]; None for any.
+    new, old : tables that `dre.DRE.score` returned, or files of scores; see `compare_scores`.
+    alpha : the level of the test, corrected over systems.
+    max_missing : the largest share of contexts without a new score that passes, in [0, 1]; None for
+        any.
     """
     comparison = compare_scores(new, old)
     for note in comparison.notes:
@@ -82,60 +74,47 @@ def compare_scores(new: pd.DataFrame | str | Path, old: pd.DataFrame | str | Pat
     notes = _check_makers(new, old)
     new_table = readers.scores(new, _CONTEXT_COLUMNS, systems.BASELINES)
     old_table = readers.scores(old, _CONTEXT_COLUMNS, systems.BASELINES)
-    new_names = _match_systems(new_table, old_table)
-    if not new_names or set(new_table["id"]).isdisjoint(old_table["id"]):
-        new_name = "new" if isinstance(new, pd.DataFrame) else new
-        old_name = "old" if isinstance(old, pd.DataFrame) else old
-        lacking = "context" if new_names else "system"
+    names = [set(table["system"]) for table in (new_table, old_table)]
+    shared = names[0] & names[1]
+    if not shared and len(names[0]) == len(names[1]) == 1:
+        # From here on, the system has the name of the old file.
+        (old_name,) = shared = names[1]
+        new_table = new_table.assign(system=old_name)
+    if not shared or set(new_table["id"]).isdisjoint(old_table["id"]):
+        lacking = "context" if shared else "system"
         raise DreError(
-            f"{new_name} and {old_name} share no {lacking}: score the same contexts, with the same "
-            "names"
+            f"the new and the old scores share no {lacking}: score the same contexts, with the "
+            "same names of systems"
         )
-
-    # From here on, systems have the names of the old file.
-    old_names = {new: old for old, new in new_names.items()}
-    new_table["system"] = new_table["system"].map(lambda name: old_names.get(name, name))
-    is_matched = new_table["system"].isin(new_names)
-    matched = new_table[is_matched]
-    scored = new_table[is_matched & new_table["score"].notna()]
-    old_pairs = zip(old_table["system"], old_table["id"])
-    matched_pairs = zip(matched["system"], matched["id"])
-    expected = {*old_pairs, *matched_pairs}
+    is_matched = new_table["system"].isin(list(shared))
+    matched, scored = new_table[is_matched], new_table[is_matched & new_table["score"].notna()]
+    expected = {*zip(old_table["system"], old_table["id"]), *zip(matched["system"], matched["id"])}
     n_scored = len({*zip(scored["system"], scored["id"])})
-    baselines = []
-    for measure in systems.BASELINES:
-        if measure in new_table and measure in old_table:
-            baselines += _differences(new_table, old_table, new_names, measure)
+    by_measure = {
+        measure: _differences(new_table, old_table, sorted(shared), measure)
+        for measure in ("score", *systems.BASELINES)
+        if measure in new_table and measure in old_table
+    }
     return Comparison(
-        comparisons=_differences(new_table, old_table, new_names, "score"),
-        baselines=baselines,
+        comparisons=by_measure.pop("score"),
+        baselines=[row for rows in by_measure.values() for row in rows],
         missing=1 - n_scored / len(expected),
-        removed=sorted(set(old_table["system"]) - set(new_names)),
-        added=sorted(set(new_table["system"]) - set(new_names)),
+        removed=sorted(set(old_table["system"]) - shared),
+        added=sorted(set(new_table["system"]) - shared),
         notes=notes,
     )
 
 
-def _match_systems(new_table, old_table) -> dict[str, str]:
-    """Return the systems of both tables, or the only one of each: old name to new name."""
-    new_systems = list(new_table["system"].unique())
-    old_systems = list(old_table["system"].unique())
-    new_names = {name: name for name in new_systems if name in old_systems}
-    if not new_names and len(new_systems) == len(old_systems) == 1:
-        return dict(zip(old_systems, new_systems))
-    return new_names
-
-
-def _differences(new_table, old_table, new_names, measure):
+def _differences(new_table, old_table, names, measure):
     """Compare new with old in one measure: a row per system, p-values corrected over them."""
     new_means, old_means = (
         table.groupby(["system", "id"])[measure].mean() for table in (new_table, old_table)
     )
     rows = []
-    for old_name, new_name in new_names.items():
+    for name in names:
         of_both = {
-            f"{new_name} (new)".strip(): new_means[old_name],
-            f"{old_name} (old)".strip(): old_means[old_name],
+            f"{name} (new)".strip(): new_means[name],
+            f"{name} (old)".strip(): old_means[name],
         }
         (row,) = systems.compare_systems(pd.concat(of_both, axis=1))
         rows.append({"measure": measure, **row})
@@ -150,13 +129,11 @@ def failures(
 
     Parameters
     ----------
-    comparison
-        What `compare_scores` returned.
-    alpha
-        The level of the test. A system that is significantly worse fails, and so does one that is
-        gone. With None or 0 neither does.
-    max_missing
-        The largest share of contexts without a new score that passes, in [0, 1]; None for any.
+    comparison : what `compare_scores` returned.
+    alpha : the level of the test. A system that is significantly worse fails, and so does one that
+        is gone. With None neither does.
+    max_missing : the largest share of contexts without a new score that passes, in [0, 1]; None for
+        any.
 
     Raises
     ------
@@ -207,27 +184,18 @@ def _check_makers(new, old):
     """
     if isinstance(new, pd.DataFrame) or isinstance(old, pd.DataFrame):
         return []
-    new_summary = load_summary(new)
-    old_summary = load_summary(old)
-    if new_summary is None and old_summary is None:
-        return []
+    new_summary, old_summary = load_summary(new), load_summary(old)
     if new_summary is None or old_summary is None:
+        if new_summary is old_summary:
+            return []
         return [
             f"{old if new_summary else new} has no summary beside it, so nothing says whether both "
             "files were made by the same model, judge and prompt"
         ]
-    differences = new_summary.signature.differences(old_summary.signature, _MAY_DIFFER)
-    for difference in differences:
+    for difference in new_summary.signature.differences(old_summary.signature, _MAY_DIFFER):
+        field = difference.field
         raise DreError(
-            f"{new} was made {_with(difference.field, difference.value)}, {old} "
-            f"{_with(difference.field, difference.other_value)}: such scores are not comparable. "
-            "Score both in the same way"
+            f"{new} was made with {field} {difference.value}, {old} with {field} "
+            f"{difference.other_value}: such scores are not comparable. Score both in the same way"
         )
     return []
-
-
-def _with(field, value):
-    """Say that something was made with the value of a field, which may be absent."""
-    if value in ("None", ""):
-        return f"without a {field}"
-    return f"with {field} {value}"

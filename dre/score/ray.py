@@ -3,7 +3,6 @@
 import importlib
 import logging
 import os
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -59,8 +58,6 @@ def score_pairs(options: dict, pairs: pd.DataFrame, workers: int | None = None) 
 
     # Absolute paths: an actor may run in another folder.
     options = {**options, "slm": str(find_slm(options.get("slm")))}
-    if options.get("fusion"):
-        options["fusion"] = str(Path(options["fusion"]).resolve())
 
     for name, seconds in _WAITS.items():
         os.environ.setdefault(name, seconds)

@@ -20,17 +20,13 @@ from dre.files import without_nan
 BASELINES = ("length", "echo")
 #: The columns of a table of scores whose means are given.
 MEASURES = ("score", "score_slm", "scaled_distance", "fits", "score_llm", "s_inf", *BASELINES)
-
-#: What columns are called where the name alone would not say it.
-HEADERS = {"visible": "Smallest difference that could be seen"}
 #: Decimals of means; of the other measures two.
 DIGITS = {"score": 3, "score_slm": 3, "scaled_distance": 3, "fits": 3, "length": 1}
 
 _RESAMPLES = 2000
 _PERMUTATIONS = 10_000
 _PERMUTATIONS_AT_ONCE = 500  # which bounds memory
-#: Two systems with at most so many contexts are swapped in all 2^n ways, less than _PERMUTATIONS.
-_MOST_CONTEXTS_FOR_ALL_SWAPS = 13
+_FEW_CONTEXTS = 13  # of a pair of systems, which are swapped in all 2^n ways
 #: More contexts are resampled and swapped in so many groups, which bounds time and memory.
 GROUPS = 4000
 
@@ -41,8 +37,8 @@ def summarise(table: pd.DataFrame, seed: int = 0) -> dict:
     Parameters
     ----------
     table
-        One row per response, with ``context_id``, ``system``, ``status``, ``score``, those of the
-        other `MEASURES` there are, and perhaps ``accepted``. A missing score is NaN.
+        One row per response, with ``context_id``, ``system``, ``status``, ``score`` and those of
+        the other `MEASURES` there are. A missing score is NaN.
     seed
         Of the resampling and of the permutation tests.
 
@@ -52,39 +48,36 @@ def summarise(table: pd.DataFrame, seed: int = 0) -> dict:
         ``rows`` and ``contexts``, their numbers, and ``shared_contexts``, the number of contexts
         with a score of every system.
         ``systems``, a list with a dict for each system, the best first: ``system``, ``n`` (the
-        number of scores), ``n_missing``, ``statuses``, ``accepted`` (a share), each of the
-        `MEASURES` that has values with ``_low`` and ``_high`` (95 %), ``rank`` and ``rank_last``.
+        number of scores), ``n_missing``, ``statuses``, each of the `MEASURES` that has values with
+        ``_low`` and ``_high`` (95 %), ``rank`` and ``rank_last``.
         ``comparisons`` as `compare_systems` returns them, and ``baselines``, the same for each of
         the `BASELINES` (its ``measure``). What is undefined is None.
     """
     # In the order of their names, so that the order of rows changes nothing.
     contexts, context_ids = pd.factorize(table["context_id"], sort=True)
-    systems = [_counts(name, rows) for name, rows in table.groupby("system")]
+    systems = []
+    for name, rows in table.groupby("system"):
+        statuses = rows["status"].value_counts().to_dict()
+        n = statuses.get("ok", 0)
+        systems.append({"system": name, "n": n, "n_missing": len(rows) - n, "statuses": statuses})
 
     # The mean of each measure, with its interval.
-    groups = contexts % GROUPS
     weights = _resampled_groups(len(context_ids), seed)
     for measure in [name for name in MEASURES if name in table]:
-        by_group = table.groupby([groups, "system"])[measure]
+        by_group = table.groupby([contexts % GROUPS, "system"])[measure]
         sums = _by_system(by_group.sum()).fillna(0).to_numpy()
         counts = _by_system(by_group.count()).fillna(0).to_numpy()
-        means = _mean_draws(sums, counts, weights)
-        for row, draws in zip(systems, means.T):
+        for row, draws in zip(systems, _mean_draws(sums, counts, weights).T):
             if not np.isnan(draws[0]):
                 row.update(stats.interval(draws, measure))
 
     # The comparisons of systems, in the score and in the baselines.
-    by_context = table.groupby([contexts, "system"])
-    by_measure = {
-        measure: compare_systems(_by_system(by_context[measure].mean()), seed)
-        for measure in ("score", *BASELINES)
-        if measure in table
-    }
-    comparisons = by_measure.pop("score")
-    baselines = []
-    for name, rows in by_measure.items():
-        baselines += [{"measure": name, **row} for row in rows]
-
+    rows_by_measure = {}
+    for measure in [name for name in ("score", *BASELINES) if name in table]:
+        means = table.groupby([contexts, "system"])[measure].mean()
+        rows_by_measure[measure] = compare_systems(_by_system(means), seed)
+    comparisons = rows_by_measure.pop("score")
+    baselines = [{"measure": name, **row} for name, rows in rows_by_measure.items() for row in rows]
     scored = table[table["score"].notna()]
     systems_by_context = scored.groupby("context_id")["system"].nunique()
     return {
@@ -102,29 +95,12 @@ def _by_system(values) -> pd.DataFrame:
     return values.unstack()
 
 
-def _counts(name, rows):
-    """Return what is counted about the rows of one system."""
-    statuses = rows["status"].value_counts().to_dict()
-    n_scored = statuses.get("ok", 0)
-    row = {
-        "system": name,
-        "n": n_scored,
-        "n_missing": len(rows) - n_scored,
-        "statuses": statuses,
-    }
-    if "accepted" in rows:
-        share = rows["accepted"].mean()
-        row["accepted"] = None if pd.isna(share) else float(share)
-    return row
-
-
 def _resampled_groups(n_contexts, seed):
     """Return how often each group of contexts is in the data, in row 0, and in each resample.
 
     The shape is (1 + RESAMPLES, groups). With few contexts each is a group of its own.
     """
-    n_groups = min(n_contexts, GROUPS)
-    return stats.context_weights(range(n_groups), _RESAMPLES, seed)
+    return stats.context_weights(range(min(n_contexts, GROUPS)), _RESAMPLES, seed)
 
 
 def _mean_draws(sums, counts, weights):
@@ -167,23 +143,20 @@ def compare_systems(means: pd.DataFrame, seed: int = 0) -> list[dict]:
         return []
     by_context = np.stack([means[a] - means[b] for a, b in pairs], axis=1)
     is_shared = ~np.isnan(by_context)
+    n_contexts = is_shared.sum(axis=0)
     sums = _by_group(np.where(is_shared, by_context, 0))
     weights = _resampled_groups(len(means), seed)
     draws = _mean_draws(sums, _by_group(is_shared), weights)
-    shared = [differences[~np.isnan(differences)] for differences in by_context.T]
-    p = _permutation_p(shared, sums, seed)
+    p = _permutation_p(by_context, sums, seed)
     p_holm = stats.holm(p)
 
     rows = []
     for k, (a, b) in enumerate(pairs):
-        n_contexts = len(shared[k])
         row = {"a": a, "b": b, **stats.interval(draws[:, k], "difference")}
-        row["p_permutation"] = p[k]
-        row["p_holm"] = p_holm[k]
-        row["n_contexts"] = n_contexts
+        row |= {"p_permutation": p[k], "p_holm": p_holm[k], "n_contexts": int(n_contexts[k])}
         row["visible"] = np.nan
-        if n_contexts > 1:
-            standard_error = shared[k].std(ddof=1) / np.sqrt(n_contexts)
+        if n_contexts[k] > 1:
+            standard_error = np.nanstd(by_context[:, k], ddof=1) / np.sqrt(n_contexts[k])
             # Where all differences are equal, nothing is known of what could be seen.
             row["visible"] = stats.POWER * standard_error or np.nan
         rows.append(row)
@@ -197,39 +170,30 @@ def _by_group(values):
     return sums
 
 
-def _permutation_p(shared: Sequence[np.ndarray], sums: np.ndarray, seed: int) -> np.ndarray:
+def _permutation_p(by_context: np.ndarray, sums: np.ndarray, seed: int) -> np.ndarray:
     """Return the two-sided p-value of the mean difference of each pair of systems, (pairs,).
 
     Swapping two systems in a context flips the sign of their difference there. A pair with few
     contexts is swapped in all ways; else groups of contexts are swapped at random, alike for all
-    pairs, and the data count as one more permutation. ``shared`` are the differences of each pair
-    in the contexts that both systems have, ``sums`` those of each group, (groups, pairs).
+    pairs, and the data count as one more permutation. ``by_context`` are the differences, NaN where
+    a pair has none, (contexts, pairs); ``sums`` are those of the groups, (groups, pairs).
     """
-    p = np.full(len(shared), np.nan)
-    totals = np.array([differences.sum() for differences in shared])
-    magnitudes = np.array([np.abs(differences).sum() for differences in shared])
-    observed = np.abs(totals) - 1e-10 * magnitudes  # equal sums may differ by rounding
-
-    n_contexts = np.array([len(differences) for differences in shared])
-    is_small = n_contexts <= _MOST_CONTEXTS_FOR_ALL_SWAPS
-    for k in np.flatnonzero(is_small & (n_contexts > 1)).tolist():
-        n = n_contexts[k]
-        is_swapped = np.arange(2**n)[:, None] >> np.arange(n) & 1
-        signs = 1 - 2 * is_swapped
-        is_as_large = np.abs(signs @ shared[k]) >= observed[k]
-        p[k] = is_as_large.mean()
-
-    large = np.flatnonzero(~is_small)
-    if not len(large):
-        return p
+    observed = np.abs(sums.sum(axis=0))
+    observed -= 1e-10 * np.abs(sums).sum(axis=0)  # equal sums may differ by rounding
     rng = np.random.default_rng(seed)
-    hits = np.zeros(len(large))
+    hits = np.zeros(sums.shape[1])
     for _ in range(_PERMUTATIONS // _PERMUTATIONS_AT_ONCE):
         is_swapped = rng.integers(0, 2, (_PERMUTATIONS_AT_ONCE, len(sums)), dtype=np.int8)
         signs = 2.0 * is_swapped - 1
-        is_as_large = np.abs(signs @ sums[:, large]) >= observed[large]
-        hits += is_as_large.sum(axis=0)
-    p[large] = (1 + hits) / (1 + _PERMUTATIONS)
+        hits += (np.abs(signs @ sums) >= observed).sum(axis=0)
+    p = (1 + hits) / (1 + _PERMUTATIONS)
+    for k, differences in enumerate(by_context.T):
+        shared = differences[~np.isnan(differences)]
+        if len(shared) <= _FEW_CONTEXTS:
+            is_swapped = np.arange(2 ** len(shared))[:, None] >> np.arange(len(shared)) & 1
+            p[k] = (np.abs((1 - 2 * is_swapped) @ shared) >= observed[k]).mean()
+        if len(shared) < 2:
+            p[k] = np.nan
     return p
 
 
@@ -241,36 +205,15 @@ def baselines(pairs: pd.DataFrame) -> dict:
     """
     echo = []
     for turns, response in zip(pairs["context"], pairs["response"]):
-        words = words_of([response])
-        context_words = set(words_of(turns))
-        is_in_context = [word in context_words for word in words]
-        echo.append(np.mean(is_in_context) if words else np.nan)
+        words = _words_of([response])
+        context_words = set(_words_of(turns))
+        echo.append(np.mean([word in context_words for word in words]) if words else np.nan)
     return {"length": metrics.length(pairs["response"]), "echo": echo}
 
 
-def without_repeats(rows: Sequence[dict], columns: Iterable[str]) -> list[str]:
-    """Return columns of systems without a part of the score that is the score itself.
-
-    The small model's score is the score where no judge was asked, and the judge's where it is
-    alone. One of the two columns is enough.
-    """
-    return [
-        column
-        for column in columns
-        if column not in ("score_slm", "score_llm")
-        or any(row.get(column) != row.get("score") for row in rows)
-    ]
-
-
-def words_of(texts: Iterable[str]) -> list[str]:
+def _words_of(texts: Iterable[str]) -> list[str]:
     """Return the words of texts in small letters, without punctuation."""
     return re.findall(r"\w+", " ".join(texts).lower())
-
-
-def comparison_rows(summary: dict) -> list[dict]:
-    """Return the comparisons of a summary, each with its ``measure``, before the baselines'."""
-    rows = [{"measure": "score", **row} for row in summary["comparisons"]]
-    return rows + summary.get("baselines", [])
 
 
 def least_contexts(n_tests: int, alpha: float = stats.LEVEL) -> int:
@@ -293,19 +236,34 @@ def show(summary: dict, alpha: float = stats.LEVEL) -> None:
         f"{needed}), after Holm. Length: words; echo: share of words that the context has. "
         "Smallest difference that could be seen: with so many contexts, in four of five cases."
     )
-    columns = [
-        "a",
-        "b",
-        "measure",
-        "difference",
-        "p_permutation",
-        "p_holm",
-        "n_contexts",
-        "visible",
-    ]
-    digits = {"difference": 3, "p_permutation": 4, "p_holm": 4, "visible": 3}
-    table = pd.DataFrame(comparison_rows(summary))
-    tables.show(table, "Comparisons", note, columns, HEADERS, digits)
+    columns = ["a", "b", "measure", "difference", "p_holm", "n_contexts", "visible"]
+    digits = {"difference": 3, "p_holm": 4, "visible": 3}
+    headers = {"visible": "Smallest difference that could be seen"}
+    rows = [{"measure": "score", **row} for row in summary["comparisons"]] + summary["baselines"]
+    tables.show(pd.DataFrame(rows), "Comparisons", note, columns, headers, digits)
+
+
+def verdict(summary: dict, alpha: float = stats.LEVEL) -> list[str]:
+    """Return a sentence for every two systems: which is better by how much, or why none can say."""
+    sentences = []
+    for row in summary["comparisons"]:
+        a, b = (row[side] or "(no name)" for side in "ab")
+        by, low, high = (row[f"difference{end}"] for end in ("", "_low", "_high"))
+        if not row["n_contexts"]:
+            sentences.append(
+                f"{a} and {b} have no context in common with a score of both: they cannot be "
+                "compared. Let both answer the same contexts"
+            )
+            continue
+        if by < 0:
+            a, b, by = b, a, -by
+            low, high = (None, None) if low is None else (-high, -low)
+        if row["p_holm"] is None or row["p_holm"] >= alpha:
+            favour = f"{by:.3f} in favour of {a}" if by else "0"
+            sentences.append(f"{a} and {b}: no difference is proven ({favour})")
+        else:
+            sentences.append(f"{a} is better than {b}, by {by:.3f} [{low:.3f}, {high:.3f}]")
+    return sentences
 
 
 def rank_systems(systems: Sequence[dict], comparisons: Sequence[dict]) -> list[dict]:
@@ -319,21 +277,14 @@ def rank_systems(systems: Sequence[dict], comparisons: Sequence[dict]) -> list[d
     n_worse = Counter()
     for comparison in comparisons:
         if comparison["p_holm"] < stats.LEVEL:
-            winner = comparison["a"]
-            loser = comparison["b"]
+            winner, loser = comparison["a"], comparison["b"]
             if comparison["difference"] < 0:
                 winner, loser = loser, winner
             n_better[loser] += 1
             n_worse[winner] += 1
-
     ranked = []
     for row in systems:
         name = row["system"]
         ranks = {"rank": 1 + n_better[name], "rank_last": len(systems) - n_worse[name]}
         ranked.append(row | ranks)
-
-    def by_rank(row):
-        score = row.get("score", -np.inf)
-        return row["rank"], -score, row["system"]
-
-    return sorted(ranked, key=by_rank)
+    return sorted(ranked, key=lambda row: (row["rank"], -row.get("score", -np.inf), row["system"]))

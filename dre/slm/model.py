@@ -132,11 +132,6 @@ class SLM:
         self.head.requires_grad_("head" in modules)
         self.head.classifier.requires_grad_(not {"head", "classifier"}.isdisjoint(modules))
 
-    def bfloat16(self) -> None:
-        """Embed in bfloat16 from now on. The head keeps its precision."""
-        self.encoder.bfloat16()
-        self.forget()
-
     def forget(self) -> None:
         """Forget the texts that were read, since the encoder changes or memory is short."""
         self.reader.known.clear()

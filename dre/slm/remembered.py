@@ -316,7 +316,7 @@ def package_model(folder: Path, model: Path = DEFAULT) -> Remembered:
     return Remembered(Cache(digest, folder), json.loads(description)["provenance"], load)
 
 
-def signature_of(slm: "SLM", is_bf16: bool) -> str:
+def signature_of(slm: "SLM") -> str:
     """Return the hash of all that decides a model's scores, apart from the texts."""
     from torch.nn import ModuleDict  # takes seconds
 
@@ -329,7 +329,6 @@ def signature_of(slm: "SLM", is_bf16: bool) -> str:
         "recipe": slm.recipe.as_dict(),
         "provenance": slm.provenance,
         "class": type(slm).__name__,
-        "bf16": is_bf16,
         "device": slm.encoder.device.type,
         "length": slm.encoder.max_seq_length,
         "versions": [version(name) for name in ("torch", "transformers", "dre-companion")],

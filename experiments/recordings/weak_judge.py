@@ -80,7 +80,7 @@ from dre import fusion, stats
 from dre.datasets import ratings, recordings
 from dre.datasets.registry import PROJECT, read_jsonl
 from dre.errors import DreError
-from dre.files import replace
+from dre.files import replace, sha256
 from dre.judges import prompts
 from dre.judges.judge import Judge, Request
 from dre.judges.store import Stored
@@ -304,6 +304,7 @@ class Recording:
                 "were fixed before (experiments/recordings/weak_judge.py)"
             ),
             "judgements": len(lines),
+            "sha256": sha256("".join(json.dumps(line) + "\n" for line in lines)),
             "calls": len(calls),
             "seconds": {
                 "a call, median": round(float(np.median(seconds)), 2),
