@@ -116,8 +116,9 @@ def score(args: argparse.Namespace) -> int:
         signature = Signature({**signature.fields, "limit": args.limit})
     names = [Path(path).name for path in args.input]
     settings = {"reading": inputs.settings(args), "input": names}
-    is_same_run = args.output and own_output(args.output, signature, args.force, settings)
-    refuse_to_replace(args.report, args.force or bool(is_same_run))
+    earlier = own_output(args.output, signature, args.force, settings) if args.output else None
+    is_own_page = bool(earlier) and earlier.get("report") == args.report
+    refuse_to_replace(args.report, args.force or is_own_page)
 
     print(f"read as: {inputs.one_line(file.pairs.iloc[0])}", file=sys.stderr)
     if args.engine == "ray":
@@ -127,6 +128,7 @@ def score(args: argparse.Namespace) -> int:
     table = table.assign(**systems.baselines(file.pairs))
     summary = {
         **settings,
+        "report": args.report,
         "scale": metric.scale,
         **systems.summarise(table),
     }
