@@ -30,10 +30,9 @@ def page(metric: Any, pairs: pd.DataFrame, table: pd.DataFrame, summary: Mapping
     table : the scores.
     summary : what `dre.score.systems.summarise` says of them, with ``scale`` and ``notes``.
     """
-    measures = [name for name in systems.MEASURES if name in summary["systems"][0]]
     means = [
         {"system": row["system"] or "(no name)", "n": row["n"]}
-        | {name: _mean(row, name) for name in measures}
+        | {name: _mean(row, name) for name in ("score", *systems.BASELINES)}
         for row in summary["systems"]
     ]
     lowest = pd.Series(table["score"]).nsmallest(_LOWEST).index
