@@ -8,11 +8,10 @@ import pytest
 from conftest import needs_data
 from scipy.stats import binomtest
 
-from dre import judges, stats
-from dre.audit import kinds, measures, scorers
+from dre import stats
+from dre.audit import kinds, measures
 from dre.datasets import recordings
 from dre.datasets.registry import read_jsonl
-from dre.errors import DreError
 
 RECORDED = SimpleNamespace(spec=f"recorded:{recordings.NAME}")
 INF, NAN = np.inf, np.nan
@@ -243,7 +242,7 @@ def test_rivals_by_hand_and_none_that_may_be_as_good():
 
 def test_the_recorded_judge_answers_where_it_was_asked_as_its_recording_says():
     cases, pairs = kinds.tables(kinds.corpus())
-    scores = scorers.by_judge(RECORDED, pairs)
+    scores = by_pair_id(pairs)
     table = measures.preferred(cases, scores).set_index("kind")
     assert [*table.index[table["n"] == 0]] == ["other_turn", "quoted", "quoted_last"]
     below = table.loc[(table["n"] == 32) & (table["share"] < 100), "share"]
@@ -251,9 +250,11 @@ def test_the_recorded_judge_answers_where_it_was_asked_as_its_recording_says():
     assert (table["n"] == 32).sum() == 17
     assert table.loc[["es", "cut"], "expected"].tolist() == [50, 100]
     assert [*table.loc[["echo_last", "es"], "use"]] == ["train, choose", "report"]
-    assert scorers.by_judge(RECORDED, pairs, "dre").isna().all()  # another prompt
-    with pytest.raises(DreError, match="recorded:nobody knows no pair of the audit"):
-        scorers.by_judge(SimpleNamespace(spec="recorded:nobody"), pairs)
+
+
+def by_pair_id(pairs, **options):
+    """The recorded scores of pairs, by their ids."""
+    return kinds.recorded_scores(pairs, **options).set_axis(pairs["pair_id"])
 
 
 @needs_data
@@ -261,20 +262,6 @@ def test_graded_replies_have_their_recorded_scores():
     cases, pairs = kinds.tables(kinds.graded())
     assert set(cases["kind"]) == {"contradicts", "off"}
     expected = recordings.graded().set_index(["context", "response"])["score"]
-    scores = scorers.by_judge(RECORDED, pairs, public=True)
+    scores = by_pair_id(pairs, public=True)
     assert [*scores] == [expected[key] for key in zip(pairs["context"], pairs["response"])]
-    assert scorers.by_judge(RECORDED, pairs).isna().all()
-
-
-def test_methods_and_live_judges_give_scores_by_pair_id(on_cpu):
-    rows = [("c", "He is two.", None), ("a", "How old is your dog?", "How old is your dog?")]
-    pairs = pd.DataFrame([*rows, ("b", "Taxes rose", "Rain fell")], index=[7, 5, 6])
-    pairs.columns = ["pair_id", "response", "reference"]
-    pairs["context"] = [("How old is your dog?",)] * 3
-    assert scorers.by_method("length", pairs).to_dict() == {"c": 3, "a": 5, "b": 2}
-    assert [*scorers.by_method("bleu", pairs).round(9).fillna(-1)] == [-1, 1, 0]
-    cosine = scorers.by_method("cosine", pairs)  # of the context with itself, 1
-    assert cosine["a"] == pytest.approx(0, abs=1e-6) and cosine["a"] > cosine["c"] > cosine["b"]
-    assert scorers.by_method("slm", pairs).idxmax() == "c"  # which answers
-    judge = judges.open(lambda context, response: len(response.split()) / 2)
-    assert scorers.by_judge(judge, pairs).to_dict() == {"c": 1.5, "a": 2.5, "b": 1}
+    assert by_pair_id(pairs).isna().all()

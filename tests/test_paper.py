@@ -125,8 +125,8 @@ def quick(root, monkeypatch):
         "text('profiles/public.yaml')",
     )
     book(root, "02_b", "text('results/public/a.csv')", needs=["01_a"])
-    book(root, "03_c", "import os\ntext('results/public/scores/x.json', os.environ['RETRAIN'])")
-    write(root, {"results/public/scores/x.json": "[0]"})
+    book(root, "03_c", "import os\ntext('data/small-models/x.json', os.environ['RETRAIN'])")
+    write(root, {"data/small-models/x.json": "[0]"})
     return root
 
 
@@ -135,7 +135,7 @@ def run_by_hand(root, name, cells=slice(None)):
 
     def text(name, add=""):
         state.note("read", root / name)
-        if "scores/" in name:
+        if "small-models/" in name:
             state.note("read", (root / name).parent)
         if add:
             (root / name).write_text((root / name).read_text() + add)
@@ -180,7 +180,7 @@ def test_a_notebook_runs_again_when_a_file_that_it_read_changes(quick, capsys):
     assert run(quick) == ["00"]
     assert "running: data/some.txt has changed" in capsys.readouterr().out
 
-    write(quick, {"results/public/scores/y.json": "recorded"})
+    write(quick, {"data/small-models/y.json": "recorded"})
     assert run(quick) == ["03"]
 
 
@@ -328,7 +328,7 @@ def listed(root):
 def test_the_readme_of_results_lists_every_table_and_no_other_after_any_run(quick):
     run(quick)
     text, files = listed(quick)
-    expected = {"a.csv": "01_a", "d.csv": "01_a", "manifest": "", "scores": ""}
+    expected = {"a.csv": "01_a", "d.csv": "01_a", "manifest": ""}
     assert files == expected
     assert "| [a.csv](a.csv) | [01_a](../../notebooks/01_a.ipynb) | A |" in text
     assert not (quick / "results/public/a.md").exists()
@@ -347,12 +347,12 @@ def test_the_readme_of_results_lists_every_table_and_no_other_after_any_run(quic
     edit(quick / "notebooks/02_b.ipynb", "a.csv", "b.csv")
     run(quick)
     text, files = listed(quick)
-    assert files == {"b.csv": "01_a", "d.csv": "01_a", "manifest": "", "scores": ""}
+    assert files == {"b.csv": "01_a", "d.csv": "01_a", "manifest": ""}
     assert "| B\\| |" in text
     (quick / "notebooks/02_b.ipynb").unlink()
     (quick / "notebooks/01_a.ipynb").unlink()
     run(quick)
-    assert listed(quick)[1] == {"manifest": "", "scores": ""}
+    assert listed(quick)[1] == {"manifest": ""}
 
 
 def name_notebooks(root, names):
@@ -666,7 +666,7 @@ def test_another_python_runs_every_notebook_again(quick, monkeypatch, capsys):
     assert "its code, Python or RETRAIN has changed" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("folder", ["results/public/scores", "results/curve"])
+@pytest.mark.parametrize("folder", ["data/recorded/small-models", "results/curve"])
 def test_a_notebook_that_reads_a_recording_depends_on_the_names_of_all_in_its_folder(root, folder):
     write(root, {f"{folder}/a.json": "{}"})
     state.Watch(root / "record", root).note_read(str(root / folder / "a.json"))
@@ -734,7 +734,7 @@ def test_an_interrupt_ends_both_kernels_and_starts_no_other(root):
 
 
 READING_AND_WRITING = """import pandas as pd
-pd.read_csv(book.profile.results / "scores/a.csv.gz")
+pd.read_csv("../data/small-models/a.csv.gz")
 open("../data/some.txt").read()
 open("../data/own.txt", "w")
 table = book.table(pd.DataFrame({"a": [1]}), "table3", "A table")
@@ -744,7 +744,7 @@ table"""
 
 def test_in_a_kernel_the_setup_gives_a_book_and_a_notebook_may_end_itself(root):
     (root / "dre").symlink_to(HERE / "dre")
-    scores = root / "results/mini/scores"
+    scores = root / "data/small-models"
     write(root, {scores / "b.npz": ""})
     pd.DataFrame({"a": [1]}).to_csv(scores / "a.csv.gz")
     # .ci/run tries an older IPython as well.
@@ -790,8 +790,8 @@ def test_in_a_kernel_the_setup_gives_a_book_and_a_notebook_may_end_itself(root):
     assert record["read"].keys() - modules == {
         "data/some.txt",
         "profiles/mini.yaml",
-        "results/mini/scores",
-        "results/mini/scores/a.csv.gz",
+        "data/small-models",
+        "data/small-models/a.csv.gz",
         state.LOCK,
     }
     names_written = {os.path.basename(path) for path in record["wrote"]}

@@ -122,7 +122,7 @@ def test_the_papers_kind_of_encoder_is_trained_as_long_and_as_slowly_as_the_pape
 
 @pytest.mark.parametrize("variant", pcaf_losses.VARIANTS)
 def test_the_recorded_scores_are_of_the_recipe_for_minilm(variant):
-    folder = profile("public").results / "scores"
+    folder = pcaf_losses.folder(profile("public"))
     provenance = pcaf_losses.recorded(folder, variant, 0).provenance
     assert provenance["encoder"] == trainer.ENCODERS["public"]
     assert provenance["recipe"]["align"] == pcaf_losses.VARIANTS[variant]
@@ -175,7 +175,7 @@ def test_the_parallel_corpus_has_the_same_ids_splits_and_kinds_in_all_versions()
 
 @needs_data
 def test_recorded_scores_are_of_the_texts_as_they_are_in_every_language():
-    folder = profile("public").results / "scores"
+    folder = pcaf_losses.folder(profile("public"))
     tested = pcaf_losses.in_all_languages(trainer.TEST_SETS)
     scores = [pcaf_losses.recorded(folder, name, 1).score(tested) for name in pcaf_losses.VARIANTS]
     scores.append(pcaf_losses.recorded_cosines(folder).score(tested))
@@ -186,7 +186,7 @@ def test_recorded_scores_are_of_the_texts_as_they_are_in_every_language():
     # A word of the Chinese reply is another one.
     changed = tested.copy()
     changed.loc[7, "response"] += "。"
-    fault = "1 of 1575 pairs .*other texts .*: python experiments/pcaf/train_pcaf.py trains"
+    fault = "1 of 1575 pairs .*with these texts: python experiments/pcaf/train_pcaf.py trains"
     with pytest.raises(DreError, match=fault):
         pcaf_losses.recorded(folder, "align", 1).score(changed)
 

@@ -25,7 +25,6 @@ from dre.paper import bill, contents
 from dre.paper.headless import manifest, notebooks, source
 from dre.paper.notebook import AS_MARKDOWN
 from dre.paper.profile import COMMITTED, profile
-from dre.paper.state import SCORES
 
 PUBLIC = profile(COMMITTED)
 BOOKS = notebooks(HERE)
@@ -206,8 +205,7 @@ def test_every_file_of_results_and_figures_is_written_by_one_notebook():
     expected |= {PUBLIC.results / "manifest" / f"{book.name}.json" for book in BOOKS}
     expected |= {PUBLIC.results / "README.md"}
     present = tracked(f"results/{COMMITTED}", f"figures/{COMMITTED}")
-    unexplained = [path for path in present if path not in expected and path.parent.name != SCORES]
-    assert unexplained == []
+    assert [path for path in present if path not in expected] == []
 
 
 def test_the_readme_of_results_lists_every_table_of_the_manifests():

@@ -535,7 +535,7 @@ def test_scores_are_kept_by_model_and_no_text_is_written(slm, capsys, monkeypatc
     model.head.classifier.weight.data += 1
     model.save(Path("changed"))
     assert "scored before" not in notes("changed")
-    assert b"with milk" not in b"".join(file.read_bytes() for file in own_cache.iterdir())
+    assert b"with milk" not in b"".join(file.read_bytes() for file in own_cache.rglob("*.parquet"))
 
     # A cache that cannot be written costs no score.
     monkeypatch.setenv("DRE_CACHE", "in.jsonl/cache")

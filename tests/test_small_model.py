@@ -1,7 +1,6 @@
 """How trainings of the package's model are measured: values by hand, and what may be read."""
 
 import functools
-import json
 
 import numpy as np
 import pandas as pd
@@ -11,6 +10,7 @@ from conftest import experiment, needs_data
 from dre.datasets import overlap, ratings, recordings
 from dre.paper.profile import Sources, profile
 from dre.slm.provenance import DEFAULT
+from dre.slm.remembered import recorded_models
 
 measure = experiment("small_model/measure")
 
@@ -209,9 +209,7 @@ def test_correlations_with_length_are_means_of_the_trainings_on_every_set():
 
 
 def test_seed_0_is_in_the_package():
-    public = measure.profile("public")
-    file = public.results / "scores" / "all-ours-seed0.json"
-    recorded = json.loads(file.read_text(encoding="utf-8"))
+    recorded = recorded_models()["all-ours-seed0"]
     for key in ("fingerprint", "seed", "d_min", "d_max", "threshold", "scales"):
         assert recorded[key] == measure.SLM.load(DEFAULT).provenance[key], key
 

@@ -1,5 +1,6 @@
 """The small models of a profile: recorded scores answer as the model does, and for no other."""
 
+import contextlib
 import json
 import shutil
 import sys
@@ -18,23 +19,24 @@ from dre.datasets import overlap, ratings, readers
 from dre.datasets.dialogues import load, pairs, parallel
 from dre.errors import DreError
 from dre.paper import pcaf_losses, state, trainings
-from dre.paper.profile import Model, Profile, profile, root
+from dre.paper.profile import Model, Profile, profile
 from dre.paper.trainings import (
     _CHOOSING,
     _recipe,
     arrays,
+    folder,
     hash_of_texts,
     learned_from,
     load_or_train,
     made_of,
+    package_model,
     reference_based,
-    scores_of_package,
     seeds,
     trained,
     untrained,
 )
-from dre.slm import SLM, provenance, recipes
-from dre.slm.remembered import Recording, Remembered
+from dre.slm import SLM, provenance, recipes, remembered
+from dre.slm.remembered import Recording, Remembered, recorded_models
 
 NAME = "mini-paper-seed0"
 ARRAYS = {"h": np.eye(3, dtype="float32"), "kind": np.array([*"cpa"])}
@@ -81,9 +83,9 @@ def recording(tmp_path_factory):
     return Retraining(public, table, first_scores, last_scores, encoder_distances, recorder, slm)
 
 
-def recorded_by(file, slm):
-    """Return a model whose scores are recorded in a file as it gives them."""
-    return Remembered(Recording(file, slm.provenance), slm.provenance, lambda: slm)
+def recorded_by(folder, slm):
+    """Return a model whose scores are recorded in a folder as it gives them."""
+    return Remembered(Recording(NAME, folder, slm.provenance), slm.provenance, lambda: slm)
 
 
 def model_folder(public):
@@ -142,40 +144,25 @@ def test_recorded_arrays_know_what_they_are_computed_from(recording):
         arrays(recording.public, "figure", changed_recipe, stop)
 
 
-class LengthMetric:
-    """A metric that gives a reply its length, and counts how often it is asked."""
-
-    n_calls = 0
-
-    def score(self, contexts, responses):
-        self.n_calls += 1
-        return pd.DataFrame({"score": [float(len(response)) for response in responses]})
-
-
-def test_scores_of_the_packages_model_are_recorded_by_one_name_and_then_read(
-    recording, tmp_path, monkeypatch
-):
+def test_scores_of_the_packages_model_are_recorded_and_then_read(recording, tmp_path, monkeypatch):
     public = recording.public.model_copy(update={"root": tmp_path})
-    contexts = pd.Series([("Is it late?",), ("Why?",)])
-    metric = LengthMetric()
+    table = recording.table[:2]
+    with pytest.raises(DreError, match="package are missing: RETRAIN=package"):
+        package_model(public)
     monkeypatch.setenv("RETRAIN", "package")
-    recorded = scores_of_package(public, "own", metric, contexts, ["Yes.", "Because."])
-    assert recorded.tolist() == [4, 8]
+    recorded = package_model(public).score(table)
+    expected = SLM.load(provenance.DEFAULT).score(table)["score_slm"]
+    assert recorded["score_slm"].tolist() == pytest.approx(expected.tolist(), abs=1e-6)
     monkeypatch.delenv("RETRAIN")
 
-    replayed = scores_of_package(public, "own", metric, contexts, ["Yes.", "Because."])
-
-    assert replayed.tolist() == [4, 8]
-    assert metric.n_calls == 1
-    with pytest.raises(DreError, match="or texts than those asked for: RETRAIN=package makes"):
-        scores_of_package(public, "own", metric, contexts, ["Yes.", "Because!"])
-    other_model = {"name": "another", "fingerprint": "0" * 64}
-    monkeypatch.setattr(provenance, "default", lambda: other_model)
-    with pytest.raises(DreError, match="RETRAIN=package makes"):
-        scores_of_package(public, "own", metric, contexts, ["Yes.", "Because."])
-    # Other profiles ask the model.
-    mini = public.model_copy(update={"name": "mini"})
-    assert scores_of_package(mini, "own", metric, contexts, ["Yes.", "No."]).tolist() == [4, 3]
+    assert_same = pd.testing.assert_frame_equal
+    assert_same(package_model(public).score(table), recorded, check_exact=True)
+    with pytest.raises(DreError, match="1 of 3 pairs .* package with these texts: RETRAIN=package"):
+        package_model(public).score(recording.table[:3])
+    other_model = remembered.package_provenance() | {"train_hash": "another"}
+    monkeypatch.setattr(remembered, "package_provenance", lambda: other_model)
+    with pytest.raises(DreError, match="of another model, with other train_hash: RETRAIN=package"):
+        package_model(public)
 
 
 def test_arrays_that_were_never_recorded_are_missing(recording):
@@ -186,7 +173,9 @@ def test_arrays_that_were_never_recorded_are_missing(recording):
 def test_pairs_without_a_recorded_score_are_counted_and_the_retraining_is_named(recording):
     scores = trained(recording.public, "mini", "paper", 0)
     unknown_pairs = pairs(load("mini", "train")[:1])
-    with pytest.raises(DreError, match=rf"10 of 10 pairs .*{NAME}: RETRAIN={NAME}"):
+    with pytest.raises(
+        DreError, match=rf"10 of 10 pairs .*{NAME} with these texts: RETRAIN={NAME}"
+    ):
         scores.score(unknown_pairs)
 
 
@@ -199,21 +188,21 @@ def test_a_changed_text_under_a_recorded_id_is_refused_and_by_a_retraining_score
     for column, text in changed.items():
         table.at[table.index[1], column] = text
 
-    fault = rf"1 of 3 pairs \(such as {pair_id}\) have other texts here than those that {NAME}"
-    with pytest.raises(DreError, match=f"{fault} scored under these ids: RETRAIN={NAME}"):
+    fault = rf"1 of 3 pairs \(such as {pair_id}\) have no score of {NAME} with these texts"
+    with pytest.raises(DreError, match=f"{fault}: RETRAIN={NAME}"):
         trained(recording.public, "mini", "paper", 0).score(table)
 
-    shutil.copytree(recording.public.results / "scores", tmp_path / "scores")
-    file = tmp_path / "scores" / f"{NAME}.csv.gz"
+    scores_folder = shutil.copytree(folder(recording.public), tmp_path / "scores")
     model = SLM.load(model_folder(recording.public))
-    scores = recorded_by(file, model).score(table)
+    scores = recorded_by(scores_folder, model).score(table)
     assert scores["s_p"].tolist() == pytest.approx(model.score(table)["s_p"].tolist(), rel=1e-4)
     assert scores["s_p"].iloc[0] == recording.first_scores["s_p"].iloc[0]
-    # The new text has taken the place of the old one, and words count, not the spaces between them.
+    # Words count, not the spaces between them; and the old text is remembered, too.
     spaced = table.assign(response=" " + table["response"].str.replace(" ", "  "))
-    pd.testing.assert_frame_equal(Remembered.recorded(file).score(spaced), scores)
-    with pytest.raises(DreError, match=fault):
-        Remembered.recorded(file).score(recording.table[:3])
+    recorded = Remembered.recorded(NAME, scores_folder)
+    pd.testing.assert_frame_equal(recorded.score(spaced), scores)
+    first = recording.first_scores[:3].reset_index(drop=True)
+    pd.testing.assert_frame_equal(recorded.score(recording.table[:3]), first)
 
 
 def test_a_model_without_recorded_scores_is_named_with_its_retraining(recording):
@@ -222,19 +211,26 @@ def test_a_model_without_recorded_scores_is_named_with_its_retraining(recording)
         trained(recording.public, "mini", "released", 0)
 
 
-def test_scores_of_another_model_are_refused_and_what_differs_is_named(recording, monkeypatch):
-    public = recording.public
-    file = public.results / "scores" / f"{NAME}.json"
+@contextlib.contextmanager
+def changed_provenance(public, changes):
+    """Let the recording say something else of what made the model."""
+    file = folder(public) / "models.json"
     recorded_text = file.read_text()
-    recorded = json.loads(recorded_text)
+    models = json.loads(recorded_text)
+    models[NAME] |= changes
+    file.write_text(json.dumps(models))
     try:
-        for key in ("train_hash", "recipe", "seed", "encoder", "training"):
-            file.write_text(json.dumps(recorded | {key: "another"}))
-            fault = f"those of another model, with other {key}: RETRAIN={NAME}"
-            with pytest.raises(DreError, match=fault):
-                trained(public, "mini", "paper", 0)
+        yield
     finally:
         file.write_text(recorded_text)
+
+
+def test_scores_of_another_model_are_refused_and_what_differs_is_named(recording, monkeypatch):
+    public = recording.public
+    for key in ("train_hash", "recipe", "seed", "encoder", "training"):
+        fault = f"those of another model, with other {key}: RETRAIN={NAME}"
+        with changed_provenance(public, {key: "another"}), pytest.raises(DreError, match=fault):
+            trained(public, "mini", "paper", 0)
 
     larger_dev_set = public.sets[0].model_copy(update={"dev_share": 0.4})
     with pytest.raises(DreError, match="with other train_hash, dev_hash"):
@@ -268,29 +264,36 @@ def test_the_code_that_chooses_contexts_holds_the_filter_of_leaks_and_the_reader
 
 
 def test_what_depends_on_the_machine_does_not_make_another_model(recording):
-    file = recording.public.results / "scores" / f"{NAME}.json"
-    recorded_text = file.read_text()
-    elsewhere = json.loads(recorded_text)
-    elsewhere |= {"bf16": None, "versions": {}, "fingerprint": "0" * 64}
-    file.write_text(json.dumps(elsewhere))
-    try:
-        scores = trained(recording.public, "mini", "paper", 0)
-    finally:
-        file.write_text(recorded_text)
-    assert scores.provenance["versions"] == {}
+    elsewhere = {"bf16": None, "versions": {}, "fingerprint": "0" * 64}
+    with changed_provenance(recording.public, elsewhere):
+        assert trained(recording.public, "mini", "paper", 0).provenance["versions"] == {}
 
 
-def test_scores_are_recorded_with_five_digits(tmp_path):
+def test_scores_are_recorded_with_seven_digits(tmp_path):
     """Of an encoder that is not trained: its distances alone, so nothing has to be trained here."""
     table = pairs(load("mini", "test")[:1])
     distances = table[["pair_id"]].assign(distance=0.123456789)
     slm = SimpleNamespace(provenance={}, distances=lambda pairs: distances)
 
-    recorded_now = recorded_by(tmp_path / "encoder.csv.gz", slm).distances(table)
-    recorded_before = Remembered.recorded(tmp_path / "encoder.csv.gz").distances(table)
+    recorded_now = recorded_by(tmp_path, slm).distances(table)
+    recorded_before = Remembered.recorded(NAME, tmp_path).distances(table)
 
-    assert set(recorded_now["distance"]) == {0.12346}
-    assert set(recorded_before["distance"]) == {0.12346}
+    assert set(recorded_now["distance"]) == set(recorded_before["distance"]) == {0.1234568}
+
+
+def test_models_that_are_recorded_at_once_do_not_lose_each_others_scores(recording, tmp_path):
+    slm = recording.slm
+    first = Recording("first", tmp_path, slm.provenance)
+    second = Recording("second", tmp_path, slm.provenance)
+    scores = slm.score(recording.table)
+    second.put(recording.table, scores)
+    first.put(recording.table[:5], scores[:5])
+    for name, n in {"first": 5, "second": len(recording.table)}.items():
+        assert len(Remembered.recorded(name, tmp_path).score(recording.table[:n])) == n
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name[0] != ".") == [
+        "models.json",
+        "scores.parquet",
+    ]
 
 
 @needs_data
@@ -352,29 +355,28 @@ def test_a_model_that_retrain_names_is_trained_and_recorded(recording, monkeypat
 def test_a_retraining_does_not_mix_its_scores_with_those_of_another(recording, tmp_path):
     table = recording.table
     slm = recording.slm
-    folder = shutil.copytree(recording.public.results / "scores", tmp_path / "scores")
-    file = folder / f"{NAME}.csv.gz"
+    scores_folder = shutil.copytree(folder(recording.public), tmp_path / "scores")
     changed_provenance = recording.recorder.provenance | {"d_max": 3.0}
     retrained = SLM(slm.encoder, slm.head, slm.recipe, changed_provenance)
 
-    recorder = recorded_by(file, retrained)
+    recorder = recorded_by(scores_folder, retrained)
 
     # Its provenance is there even if it is asked for nothing but its training curves.
-    assert Remembered.recorded(file).provenance == changed_provenance
+    assert Remembered.recorded(NAME, scores_folder).provenance == changed_provenance
     recorder.score(table[:2])
-    assert len(Remembered.recorded(file).score(table[:2])) == 2
+    assert len(Remembered.recorded(NAME, scores_folder).score(table[:2])) == 2
     with pytest.raises(DreError, match="1 of 1 pairs"):
-        Remembered.recorded(file).score(table[2:3])
+        Remembered.recorded(NAME, scores_folder).score(table[2:3])
 
 
-def file_contents(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
+def file_contents(place):
+    return {path.name: path.read_bytes() for path in place.iterdir()}
 
 
 def test_who_needs_the_model_itself_leaves_the_recording_alone(recording, monkeypatch):
     """As the experiments do, on another machine, where a training ends with another range."""
     public = recording.public
-    before = file_contents(public.results / "scores")
+    before = file_contents(folder(public))
     model_file = model_folder(public) / "slm.json"
     model_text = model_file.read_text()
     monkeypatch.setenv("RETRAIN", "1")
@@ -384,7 +386,7 @@ def test_who_needs_the_model_itself_leaves_the_recording_alone(recording, monkey
     model_file.write_text(model_text)
 
     assert scores["s_d"].max() < 0.2
-    assert file_contents(public.results / "scores") == before
+    assert file_contents(folder(public)) == before
 
 
 def test_other_profiles_have_models_and_record_nothing(recording, monkeypatch):
@@ -401,8 +403,8 @@ def test_other_profiles_have_models_and_record_nothing(recording, monkeypatch):
 
     assert seeds(full, "mini", "paper") == [0, 1]
     assert isinstance(trained(full, "mini", "paper", 0), SLM)
-    package_model = trained(full, "mini", "ours", 0)
-    assert package_model.provenance["name"].startswith("default")
+    packaged = trained(full, "mini", "ours", 0)
+    assert packaged.provenance["name"].startswith("default")
     assert len(untrained(full).distances(table)) == len(table)
     assert arrays(full, "figure", {}, lambda: ARRAYS) is ARRAYS
     assert not full.results.exists()
@@ -415,23 +417,23 @@ def test_the_committed_scores_of_the_parallel_corpus_are_those_of_the_training_a
     assert recorded_arrays.keys() == pcaf_losses.PARALLEL.keys() - {"training", "of"}
 
 
-FILES = sorted((root() / "results" / "public" / "scores").glob("*-seed?.json"))
+PCAF = pcaf_losses.folder(profile("public"))
+TRAININGS = [name for name in recorded_models() if "-seed" in name and "-all-" not in name]
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda path: path.stem)
-def test_committed_scores_are_of_the_recipes_as_they_are(file):
+@pytest.mark.parametrize("model_name", sorted({*TRAININGS, *recorded_models(PCAF)} - {"cosine"}))
+def test_committed_scores_are_of_the_recipes_as_they_are(model_name):
     public = profile("public")
-    model_name, _, seed = file.stem.rpartition("-seed")
-    key, _, name = model_name.partition("-")
-    if key == "pcaf":
-        pcaf_losses.recorded(file.parent, name, int(seed))
-        assert len(pd.read_csv(file.with_suffix(".csv.gz"))) == 1575
+    stem, _, seed = model_name.rpartition("-seed")
+    if model_name in recorded_models(PCAF):
+        pcaf_losses.recorded(PCAF, stem, int(seed))
         return
+    key, _, name = stem.partition("-")
     model = public.models[name.removesuffix("-plain")]
-    is_disentangled = not model_name.endswith("plain")
+    is_disentangled = not stem.endswith("plain")
     recipe = recipes.get(model.recipe, model.epochs, is_disentangled)
     recipe = recipes.replace(recipe, keep=model.keep)
-    recorded = Remembered.recorded(file.with_suffix(".csv.gz")).provenance
+    recorded = Remembered.recorded(model_name).provenance
 
     expected = provenance.decisive({}, recipe, int(seed), "minilm")
 
@@ -450,8 +452,7 @@ def test_committed_scores_are_of_the_recipes_as_they_are(file):
 )
 def test_committed_scores_are_of_the_data_as_they_are(key, recipe):
     public = profile("public")
-    file = public.results / "scores" / f"{key}-{recipe}-seed0.csv.gz"
-    recorded = Remembered.recorded(file).provenance
+    recorded = Remembered.recorded(f"{key}-{recipe}-seed0").provenance
 
     sets = learned_from(public, key, _recipe(public, recipe, True))
     hashes = provenance.hashes(*sets)
@@ -463,9 +464,8 @@ def test_committed_scores_are_of_the_data_as_they_are(key, recipe):
 def test_every_recorded_training_of_the_papers_recipe_has_its_twin_without_disentangling(key):
     public = profile("public")
     for seed in public.seeds:
-        folder = public.results / "scores"
-        disentangled = Remembered.recorded(folder / f"{key}-paper-seed{seed}.csv.gz").provenance
-        twin = Remembered.recorded(folder / f"{key}-paper-plain-seed{seed}.csv.gz").provenance
+        disentangled = Remembered.recorded(f"{key}-paper-seed{seed}").provenance
+        twin = Remembered.recorded(f"{key}-paper-plain-seed{seed}").provenance
 
         assert (disentangled["recipe"]["sep"], twin["recipe"]["sep"]) == ("maps", "none")
         for field in ("train_hash", "dev_hash", "seed", "encoder"):

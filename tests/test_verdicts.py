@@ -317,7 +317,7 @@ def gain_at():
     public = profile("public")
     set_names = [*ratings.RATED][:3]
     items = {name: ratings.rated(name) for name in set_names}
-    slm = Remembered.recorded(public.results / "scores" / f"all-ours-seed{public.seed}.csv.gz")
+    slm = Remembered.recorded(f"all-ours-seed{public.seed}")
     judge = SimpleNamespace(name=released.CLAUDE)
     names_in_notebook = {
         "np": np,

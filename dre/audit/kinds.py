@@ -253,3 +253,19 @@ def tables(cases: Iterable[Case], n: int | None = None) -> tuple[pd.DataFrame, p
             pairs.setdefault(pair_id, {"pair_id": pair_id, **texts})
         table = table.assign(**{side: pair_ids})
     return table, pd.DataFrame(pairs.values())
+
+
+def recorded_scores(pairs: pd.DataFrame, public: bool = False) -> pd.Series:
+    """Return what the recorded judge said of pairs of `tables`, from 0 to 5; NaN where nothing.
+
+    Parameters
+    ----------
+    pairs : with ``pair_id``, which is a hash of the texts.
+    public : whether there are pairs of `graded`.
+    """
+    records = read_jsonl(repository_file("recorded", recordings.NAME, "audit.jsonl"))
+    records = [record for record in records if record["prompt"] == "llm_only"]
+    if public:
+        records += recordings.graded().to_dict("records")
+    score_by_hash = {hash_of(record): float(record["score"]) for record in records}
+    return pd.Series([score_by_hash.get(id) for id in pairs["pair_id"]], pairs.index, float)

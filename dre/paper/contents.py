@@ -16,7 +16,6 @@ _BESIDE = {
     "augmented": "contexts with replies that the profile's judge wrote",
     "bill_of_run.md": "what live judges were asked, and what it took",
     "manifest": "what each notebook wrote, with hashes, and what it did not run",
-    "scores": "recorded scores of small models, and what made each model",
     "words": "numbers that README and docs show",
 }
 _NOTE = "`make paper` writes this page. Figures are in [{0}]({0})."

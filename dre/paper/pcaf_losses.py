@@ -17,6 +17,7 @@ import torch.nn.functional as F
 
 from dre.datasets import ratings
 from dre.errors import DreError
+from dre.paper.profile import COMMITTED, Profile
 from dre.slm.provenance import TRAINING
 from dre.slm.remembered import Remembered
 
@@ -83,12 +84,21 @@ def in_all_languages(names: Sequence[str]) -> pd.DataFrame:
         by_language = list(ratings.translated(name).values())
         contexts = zip(*(table["context"] for table in by_language))
         responses = zip(*(table["response"] for table in by_language))
+        # A context begins with the pair's id: equal texts were scored in batches of their own.
+        ids = by_language[0]["pair_id"]
         pairs = by_language[0].assign(
-            context=[sum(versions, ()) for versions in contexts],
+            context=[(id, *sum(versions, ())) for id, versions in zip(ids, contexts)],
             response=["\n".join(versions) for versions in responses],
         )
         tables.append(pairs)
     return pd.concat(tables, ignore_index=True)
+
+
+def folder(profile: Profile) -> Path:
+    """Return where a profile's scores are recorded."""
+    if profile.name == COMMITTED:
+        return profile.root / "data" / "recorded" / "pcaf"
+    return profile.results / "pcaf"
 
 
 def recorded(folder: Path, variant: str, seed: int) -> Remembered:
@@ -96,7 +106,7 @@ def recorded(folder: Path, variant: str, seed: int) -> Remembered:
 
     Parameters
     ----------
-    folder : where ``pcaf-<variant>-seed<k>.json`` and its ``.csv.gz`` are.
+    folder : the recording, `dre.slm.remembered.Recording`.
     variant : one of `VARIANTS`.
     seed : that of the training.
 
@@ -109,7 +119,7 @@ def recorded(folder: Path, variant: str, seed: int) -> Remembered:
     DreError
         If the scores are missing, or another recipe, seed or version of the training made them.
     """
-    scores = Remembered.recorded(folder / f"pcaf-{variant}-seed{seed}.csv.gz", _COMMAND)
+    scores = Remembered.recorded(f"{variant}-seed{seed}", folder, _COMMAND)
 
     # Are the scores of the training that is expected?
     recipe = table7_recipe(variant, scores.provenance.get("encoder", ""))
@@ -129,7 +139,7 @@ def recorded(folder: Path, variant: str, seed: int) -> Remembered:
 
 def recorded_cosines(folder: Path) -> Remembered:
     """Return the recorded cosines of the encoder before any training, as `recorded` has scores."""
-    return Remembered.recorded(folder / "pcaf-cosine.csv.gz", _COMMAND)
+    return Remembered.recorded("cosine", folder, _COMMAND)
 
 
 def similarity_all(v: torch.Tensor, v_bar: torch.Tensor, temperature: float = 0.05) -> torch.Tensor:

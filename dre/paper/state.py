@@ -28,7 +28,7 @@ from dre.errors import DreError
 KINDS = ("before", "read", "wrote", "peak", "ended")
 LOCK = "requirements.lock"  # the versions of all packages, which every notebook depends on
 
-SCORES = "scores"  # the folder of recorded scores
+SCORES = "small-models"  # the folder of recorded scores
 #: A notebook takes all files of these folders. If it reads one, it depends on the names of all.
 _LISTED_FOLDERS = (SCORES, "curve")
 

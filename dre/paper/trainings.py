@@ -1,7 +1,7 @@
 """The small models of a profile: which there are, what they learn from, and what they score.
 
-Profile ``public`` needs no training, since ``results/public/scores`` has the scores of every pair
-that notebooks use, ``<key>-<model>[-plain]-seed<k>.csv.gz``, a `dre.slm.remembered.Recording`.
+Profile ``public`` needs no training, since ``data/recorded/small-models`` has the scores of every
+pair that notebooks use, by ``<key>-<model>[-plain]-seed<k>`` (`dre.slm.remembered.Recording`).
 `trained` returns recorded scores or a real model, as the profile and the environment variable
 ``RETRAIN`` demand.
 """
@@ -12,7 +12,7 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -30,8 +30,8 @@ from dre.slm.remembered import Recording, Remembered
 if TYPE_CHECKING:
     from dre.slm.model import SLM
 
-#: What ``RETRAIN`` calls everything that is recorded of the model in the package.
-_PACKAGE = "package"
+#: What ``RETRAIN`` and the recording call the model in the package.
+PACKAGE = "package"
 #: The files of modules that choose a training's contexts, and say how these are hashed.
 _CHOOSING = (
     *sorted(Path(registry.__file__).parent.glob("*.py")),
@@ -63,19 +63,32 @@ def trained(
         return package_model(profile)
 
     # Where RETRAIN does not ask for new scores, the recorded ones are used.
-    file = _file(profile, key, name, seed, disentangled)
-    if _reads_recorded(profile, file, name):
-        expected = made_of(profile, key, name, seed, disentangled)
-        return _checked(file, expected)
+    stem = _stem(profile, key, name, seed, disentangled)
+    if _reads_recorded(profile, stem, name):
+        return _checked(profile, stem, made_of(profile, key, name, seed, disentangled))
 
     # Otherwise the model is trained, and its scores are recorded if the profile is ``public``.
     slm = load_or_train(profile, key, name, seed, disentangled)
-    return _recording(profile, file, slm)
+    return _recording(profile, stem, slm)
 
 
 def package_model(profile: Profile) -> Remembered:
-    """Return the small model in the package, which scores each pair once for all notebooks."""
-    return remembered.package_model(profile.build / "scores")
+    """Return the small model in the package, which scores each pair once for all notebooks.
+
+    In profile ``public`` its scores are recorded: the sixth digit depends on the processor.
+    """
+    if profile.name != COMMITTED:
+        return remembered.package_model(profile.build / "scores")
+    if _reads_recorded(profile, PACKAGE):
+        return _checked(profile, PACKAGE, remembered.package_provenance())
+    made_of_package = remembered.package_provenance()
+    memory = Recording(PACKAGE, folder(profile), made_of_package)
+    return Remembered(memory, made_of_package, remembered.loader())
+
+
+def folder(profile: Profile) -> Path:
+    """Return the folder of the recorded scores."""
+    return profile.root / "data" / "recorded" / remembered.SMALL_MODELS.name
 
 
 def load_or_train(
@@ -122,11 +135,12 @@ def made_of(profile: Profile, key: str, name: str, seed: int, disentangled: bool
 
 def seeds(profile: Profile, key: str, name: str, disentangled: bool = True) -> list[int]:
     """Return the seeds that `trained` has a model for: in profile ``public`` the recorded ones."""
-    files = {seed: _file(profile, key, name, seed, disentangled) for seed in profile.seeds}
+    recorded = remembered.recorded_models(folder(profile))
+    stems = {seed: _stem(profile, key, name, seed, disentangled) for seed in profile.seeds}
     return [
         seed
-        for seed, file in files.items()
-        if file.exists() or not _reads_recorded(profile, file, name)
+        for seed, stem in stems.items()
+        if stem in recorded or not _reads_recorded(profile, stem, name)
     ]
 
 
@@ -135,15 +149,15 @@ def untrained(profile: Profile) -> "SLM | Remembered":
 
     Use its ``distances(pairs)``.
     """
-    file = profile.results / "scores" / "encoder-untrained.csv.gz"
+    stem = "encoder-untrained"
     expected = {"encoder": profile.encoder}
-    if _reads_recorded(profile, file):
-        return _checked(file, expected)
+    if _reads_recorded(profile, stem):
+        return _checked(profile, stem, expected)
     from dre.slm.model import SLM
 
     slm = SLM.untrained(profile.encoder)
     slm.provenance = expected
-    return _recording(profile, file, slm)
+    return _recording(profile, stem, slm)
 
 
 def arrays(
@@ -164,9 +178,8 @@ def arrays(
     DreError
         If the recorded arrays are missing, or made of something else.
     """
-    file = profile.results / "scores" / f"{name}.npz"
-    model = _PACKAGE if made_from.items() >= provenance.default().items() else None
-    if make is not None and not _reads_recorded(profile, file, model):
+    file = folder(profile) / f"{name}.npz"
+    if make is not None and not _reads_recorded(profile, name):
         by_name = make()
         if profile.name == COMMITTED:
             remembered.record_arrays(file, made_from, by_name)
@@ -174,7 +187,7 @@ def arrays(
 
     recorded = remembered.recorded_arrays(file, made_from)
     if recorded is None:
-        source = f"RETRAIN={model or name} makes" if make else "its script in experiments/ makes"
+        source = f"RETRAIN={name} makes" if make else "its script in experiments/ makes"
         raise DreError(
             f"recorded {name} is missing, or of other models or texts than those asked for: "
             f"{source} it anew"
@@ -186,34 +199,6 @@ def hash_of_texts(table: pd.DataFrame, columns: Sequence[str] = ("context", "res
     """Return a sha256 of the texts of pairs in their order, for what is recorded by position."""
     texts = json.dumps([list(table[column]) for column in columns])
     return hashlib.sha256(texts.encode()).hexdigest()
-
-
-def scores_of_package(
-    profile: Profile, name: str, metric: Any, contexts: Sequence, responses: Sequence[str]
-) -> np.ndarray:
-    """Return what the package's model gives to replies; for profile ``public`` it is recorded.
-
-    The sixth digit of a score depends on the processor.
-
-    Parameters
-    ----------
-    profile, name : as `arrays` takes them.
-    metric : has the model, and a method ``score(contexts, responses)``, which returns a table with
-        the column ``score``.
-    contexts, responses : (n,), what `metric` scores.
-
-    Returns
-    -------
-    (n,) scores.
-    """
-
-    def make():
-        scores = metric.score(list(contexts), list(responses))["score"]
-        return {"score": scores.to_numpy()}
-
-    pairs = pd.DataFrame({"context": list(contexts), "response": list(responses)})
-    made_from = {"texts": hash_of_texts(pairs)} | provenance.default()
-    return arrays(profile, name, made_from, make)["score"]
 
 
 def reference_based(profile: Profile, items: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
@@ -239,13 +224,10 @@ def reference_based(profile: Profile, items: Mapping[str, pd.DataFrame]) -> dict
     return {name: pd.DataFrame(by_set[name], columns=metrics.COLUMNS) for name in by_set}
 
 
-def _reads_recorded(profile, file, model=None):
+def _reads_recorded(profile, stem, model=None):
     """Return whether a recording is used: in profile ``public``, unless RETRAIN names it."""
-    if profile.name != COMMITTED:
-        return False
     names = os.environ.get("RETRAIN", "").split(",")
-    recording = file.name.partition(".")[0]
-    return not ("1" in names or recording in names or model in names)
+    return profile.name == COMMITTED and {"1", stem, model}.isdisjoint(names)
 
 
 def _is_packaged(profile, name):
@@ -257,21 +239,21 @@ def _is_packaged(profile, name):
     return recipe.mixture is not None and not profile.extra.dialogues
 
 
-def _recording(profile, file, slm):
+def _recording(profile, stem, slm):
     """Return a model, or in profile ``public`` one whose scores are recorded as it gives them."""
     if profile.name != COMMITTED:
         return slm
-    recording = Recording(file, slm.provenance)
-    return Remembered(recording, slm.provenance, lambda: slm, recording.name)
+    memory = Recording(stem, folder(profile), slm.provenance)
+    return Remembered(memory, slm.provenance, lambda: slm)
 
 
-def _checked(file, expected):
+def _checked(profile, stem, expected):
     """Return recorded scores if their model was made as expected, else raise DreError.
 
     The hash of the encoder's weights is not compared, since recorded scores must work without the
     encoder.
     """
-    scores = Remembered.recorded(file)
+    scores = Remembered.recorded(stem, folder(profile))
     different = [key for key in DECISIVE if scores.provenance.get(key) != expected.get(key)]
     if not different:
         return scores
@@ -279,8 +261,8 @@ def _checked(file, expected):
     if scores.provenance:
         problem = f"are those of another model, with other {', '.join(different)}"
     raise DreError(
-        f"recorded scores of {scores.name} {problem}: "
-        f"RETRAIN={scores.name} trains the one asked for and records them"
+        f"recorded scores of {stem} {problem}: RETRAIN={stem} trains the one asked for and records "
+        "them"
     )
 
 
@@ -317,17 +299,11 @@ def learned_from(profile, key, recipe):
     return train, dev, extra
 
 
-def _file(profile, key, name, seed, disentangled):
-    """Return the file of the recorded scores of one training."""
+def _stem(profile, key, name, seed, disentangled):
+    """Return what one training is called, in recordings and folders."""
     if recipes.get(_model(profile, name).recipe).takes_all_sets:
         key = "all"
-    control = "" if disentangled else "-plain"
-    return profile.results / "scores" / f"{key}-{name}{control}-seed{seed}.csv.gz"
-
-
-def _stem(profile, key, name, seed, disentangled):
-    """Return how the files and folders of one training are called, without their endings."""
-    return _file(profile, key, name, seed, disentangled).name.removesuffix(".csv.gz")
+    return f"{key}-{name}{'' if disentangled else '-plain'}-seed{seed}"
 
 
 def _hashes(profile, key, recipe):

@@ -272,7 +272,7 @@ class DRE:
     def _scores_in_blocks(self, pairs, progress, keep):
         """Score pairs block by block, by their index; a block is kept before the next begins."""
         assert self.slm, "this method needs a small model"
-        cache = remembered.Cache(remembered.signature_of(self.slm) if keep else None)
+        cache = remembered.cache_of(self.slm) if keep else remembered.Cache("", None)
         tables = [cache.get(pairs)]
         n_known = len(tables[0])
         missing = pairs.drop(index=tables[0].index)
@@ -286,11 +286,9 @@ class DRE:
                 block = missing.iloc[first : first + BLOCK]
                 scores = self.slm.score(block).filter(["pair_id", *remembered.NUMBERS])
                 tables.append(scores.set_index(block.index))
-                if keep:
-                    cache.put(block, scores)
+                cache.put(block, scores)
                 bar.update(len(block))
-        cache.close()
-        return pd.concat(tables).reindex(pairs.index)
+        return pd.concat(tables).reindex(pairs.index, columns=["pair_id", *remembered.NUMBERS])
 
     def _with_judge_scores(self, table):
         """Add the judge's numbers, and what became of its replies."""

@@ -1,21 +1,18 @@
-"""Scores of small models, remembered once: what was scored, who scored it, the value.
+"""Scores of small models, remembered once: by the model and by a hash of the texts.
 
-What was scored is a pair of context and response. Who scored it is a small model, known by its
-signature. There are two kinds of file for it. A `Cache` is a SQLite file of one user, under hashes
-of the texts; many runs may use it at once, and it may be deleted at any time. A `Recording` is
-committed with the project: a table by pair id, with a hash of the texts and five digits of each
-score, and what made the model beside it. It answers for the recorded texts alone.
-`Remembered` scores as a small model does, and asks the model only for what its file lacks.
+There is one form of file, Parquet with ``model``, ``texts`` (see `hashes_of`) and numbers. A user's
+`Cache` is a folder with a file for each block that was scored. Many runs may use it at once, and it
+may be deleted at any time. A `Recording` is committed with the project: one file for all models,
+and ``models.json`` says what made each. `Remembered` scores as a small model does, and asks the
+model only for what is not remembered.
 """
 
-import contextlib
 import functools
-import gzip
 import hashlib
 import io
 import json
 import os
-import sqlite3
+import secrets
 import sys
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
@@ -25,8 +22,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import pandas as pd
 import platformdirs
+from filelock import FileLock
 
-from dre.datasets.recordings import hash_of
+from dre.datasets.recordings import FOLDER, hash_of
 from dre.errors import DreError
 from dre.files import replace
 from dre.slm.provenance import DECISIVE, DEFAULT
@@ -36,14 +34,117 @@ if TYPE_CHECKING:
 
 #: What a small model gives a pair.
 NUMBERS = ["distance", "s_d", "s_p", "score_slm"]
-_KEY_BYTES = 20
-_HASH_LENGTH = 8  # characters of a hash in a recording: one in four billion is that of another text
-_BUSY_SECONDS = 60  # how long a statement waits for another run that writes
-_TABLE = """CREATE TABLE IF NOT EXISTS score (
-    key BLOB PRIMARY KEY, distance REAL, s_d REAL, s_p REAL, score_slm REAL
-) WITHOUT ROWID"""
-_INSERT = "INSERT OR REPLACE INTO score VALUES (?, ?, ?, ?, ?)"
-_SELECT = "SELECT * FROM score WHERE key IN (SELECT unhex_key(value) FROM json_each(?))"
+#: The recorded scores of the profile whose results are committed.
+SMALL_MODELS = FOLDER / "small-models"
+_HASH_LENGTH = 16  # characters of a hash
+_DIGITS = 7  # of a number in a recording: the last bits depend on the processor
+
+
+class Cache:
+    """The scores of one model, kept in a folder. Texts are not stored.
+
+    Where the folder cannot be read or written, a note says so once, and scores are kept in memory
+    alone. Scoring goes on all the same.
+
+    Parameters
+    ----------
+    model : the name or the signature of the model.
+    folder : where the files are; None to keep scores in memory.
+    """
+
+    def __init__(self, model: str, folder: Path | None):
+        self.model = model
+        self.folder = folder
+        self.table: Any = pd.DataFrame({"texts": []}).set_index("texts")
+        try:
+            if folder is not None:
+                self.table = _read(sorted(folder.glob("*.parquet")), model)
+        except OSError as error:  # a damaged file is an OSError of pyarrow's, too
+            self._go_on_in_memory(error)
+
+    def get(self, pairs: pd.DataFrame) -> pd.DataFrame:
+        """Return ``pair_id`` and the numbers of those pairs that are known, by their index."""
+        hashes = pd.Series(hashes_of(pairs), pairs.index, dtype=object)
+        known: Any = hashes[hashes.isin(self.table.index)]
+        numbers = self.table.loc[known].set_axis(known.index).dropna(axis=1, how="all")
+        if "s_d" in numbers:
+            numbers["score_slm"] = 1 - numbers["s_d"] + numbers["s_p"]
+        numbers.insert(0, "pair_id", pairs.loc[known.index, "pair_id"])
+        return numbers
+
+    def put(self, pairs: pd.DataFrame, scores: pd.DataFrame) -> None:
+        """Keep scores, which are row by row those of ``pairs``, all or none."""
+        rows = self._rows(pairs, scores)
+        self.table = pd.concat([self.table, rows[~rows.index.isin(self.table.index)]])
+        if self.folder is not None:
+            try:
+                _write(self.folder / f"{secrets.token_hex(8)}.parquet", rows, self.model)
+            except (OSError, DreError) as error:
+                self._go_on_in_memory(error)
+
+    def _rows(self, pairs, scores) -> Any:
+        """Return the numbers of scores by the hash of their texts."""
+        numbers = scores.drop(columns=["pair_id", "score_slm"], errors="ignore").astype(float)
+        numbers = numbers.set_axis(pd.Index(hashes_of(pairs), name="texts"))
+        return numbers[~numbers.index.duplicated()]
+
+    def _go_on_in_memory(self, error):
+        """Say why the folder cannot be used, and keep in memory what comes from now on."""
+        print(
+            f"note: scores are not kept in {self.folder} ({error}), so an interrupted run would "
+            "begin again; DRE_CACHE names another folder",
+            file=sys.stderr,
+        )
+        self.folder = None
+
+
+class Recording(Cache):
+    """The scores of one model among those of the project, with what made the model.
+
+    Parameters
+    ----------
+    model : the name of the model.
+    folder : with ``scores.parquet`` and ``models.json``.
+    provenance : that of the model whose scores will be put there. Scores of another model of this
+        name are deleted at once. Without it, the scores are only read.
+    """
+
+    def __init__(self, model: str, folder: Path = SMALL_MODELS, provenance: Mapping | None = None):
+        self.provenance: dict = recorded_models(folder).get(model, {})
+        super().__init__(model, folder)
+        if provenance is None:
+            return
+        # Every training ends with another range of distances, which tells models apart.
+        for key in (*DECISIVE, "d_min", "d_max"):
+            if self.provenance.get(key) != provenance.get(key):
+                self.table = self.table.iloc[:0]
+        self.provenance = dict(provenance)
+        # Write even if no score follows: notebooks show the curves in the provenance.
+        self._write()
+
+    def put(self, pairs: pd.DataFrame, scores: pd.DataFrame) -> None:
+        """Record scores, which are row by row those of ``pairs``, rounded to seven digits."""
+        rows = self._rows(pairs, scores).map(lambda value: float(f"{value:.{_DIGITS}g}"))
+        self.table = pd.concat([self.table, rows[~rows.index.isin(self.table.index)]])
+        self._write()
+
+    def get(self, pairs: pd.DataFrame) -> pd.DataFrame:
+        """Return what `Cache.get` does; a distance that is not recorded follows from s_d."""
+        numbers = super().get(pairs)
+        if "s_d" in numbers and "distance" not in numbers:
+            low, high = self.provenance["d_min"], self.provenance["d_max"]
+            numbers.insert(1, "distance", low + (high - low) * numbers["s_d"])
+        return numbers
+
+    def _write(self):
+        """Write scores and provenance among those of the other models; others may write, too."""
+        folder: Any = self.folder
+        folder.mkdir(parents=True, exist_ok=True)
+        with FileLock(folder / ".lock"):
+            provenances = recorded_models(folder) | {self.model: self.provenance}
+            content = json.dumps(provenances, indent=1, sort_keys=True)
+            replace(folder / "models.json", content + "\n")
+            _write(folder / "scores.parquet", self.table, self.model)
 
 
 class Remembered:
@@ -55,36 +156,34 @@ class Remembered:
     provenance : that of the model, as `dre.slm.SLM` has it.
     model : returns the model, when the first pair comes that is not remembered; None if none may
         be asked.
-    name : what ``RETRAIN`` calls it.
     command : what makes scores anew; by default a run with ``RETRAIN``.
     """
 
     def __init__(
         self,
-        memory: "Cache | Recording",
+        memory: Cache,
         provenance: Mapping,
         model: "Callable[[], SLM] | None" = None,
-        name: str = "",
         command: str = "",
     ):
         self.provenance = dict(provenance)
-        self.name = name
-        self._command = command or f"RETRAIN={name}"
+        self.name = memory.model
+        self._command = command or f"RETRAIN={self.name}"
         self.can_score = model is not None
         self._memory = memory
         self._model = model
 
     @classmethod
-    def recorded(cls, file: str | Path, command: str = "") -> Self:
+    def recorded(cls, model: str, folder: Path = SMALL_MODELS, command: str = "") -> Self:
         """Return the recorded scores of a model, in the place of the model itself."""
-        recording = Recording(file)
-        return cls(recording, recording.provenance, name=recording.name, command=command)
+        recording = Recording(model, folder)
+        return cls(recording, recording.provenance, command=command)
 
     def score(self, pairs: pd.DataFrame) -> pd.DataFrame:
         """Return what `dre.slm.SLM.score` does, without what was left out.
 
         Of an encoder that was not trained there are ``pair_id`` and ``distance`` alone. DreError if
-        a pair was not recorded, or with other texts, and no model may be asked.
+        texts were not recorded, and no model may be asked.
         """
         pairs = pairs.reset_index(drop=True)
         # Known pairs are not scored again, since rounding depends on the batch.
@@ -93,183 +192,23 @@ class Remembered:
         if not len(new_pairs):
             return scores
         if self._model is None:
-            raise DreError(self._refusal(new_pairs, len(pairs)))
+            raise DreError(
+                f"{len(new_pairs)} of {len(pairs)} pairs (such as {new_pairs['pair_id'].iloc[0]}) "
+                f"have no score of {self.name} with these texts: {self._command} trains the model "
+                "and records them"
+            )
         slm = self._model()
-        compute = slm.score if "d_min" in self.provenance else slm.distances
-        self._memory.put(new_pairs, compute(new_pairs))
+        scores: Any = None
+        if "d_min" in self.provenance:
+            scores = slm.score(new_pairs).filter(["pair_id", *NUMBERS])
+        else:
+            scores = slm.distances(new_pairs)[["pair_id", "distance"]]
+        self._memory.put(new_pairs, scores)
         return self._memory.get(pairs)
-
-    def _refusal(self, new_pairs, n_pairs):
-        """Say in words why pairs have no score, and what would give them one."""
-        changed_ids = list(new_pairs["pair_id"][self._memory.knows(new_pairs)])
-        ids = changed_ids or list(new_pairs["pair_id"])
-        problem = f"have no score of {self.name}"
-        if changed_ids:
-            problem = f"have other texts here than those that {self.name} scored under these ids"
-        return (
-            f"{len(ids)} of {n_pairs} pairs (such as {ids[0]}) {problem}: "
-            f"{self._command} trains the model and records them"
-        )
 
     def distances(self, pairs: pd.DataFrame) -> pd.DataFrame:
         """Return what `dre.slm.SLM.distances` does, without ``s_p`` for an untrained encoder."""
         return self.score(pairs).filter(["pair_id", "distance", "s_p"])
-
-
-class Cache:
-    """The scores of one model, kept in a SQLite file under hashes of model, context and response.
-
-    Texts are not stored. Where the file cannot be opened or written, a note says so once, and
-    scores are kept in memory alone. Scoring goes on all the same.
-
-    Parameters
-    ----------
-    signature : that of the model; None to keep its scores in memory alone.
-    folder : where the file is; by default `folder`.
-    """
-
-    def __init__(self, signature: str | None, folder: Path | None = None):
-        self._signature = signature
-        self._folder = folder or default_folder()
-        self._connection = _connection(":memory:")
-        if signature is None:
-            return
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._connection = _connection(self._folder / f"{signature[:16]}.sqlite")
-        except (OSError, sqlite3.Error) as error:
-            self._go_on_in_memory(error)
-
-    def close(self) -> None:
-        """Close the file."""
-        self._connection.close()
-
-    def get(self, pairs: pd.DataFrame) -> pd.DataFrame:
-        """Return ``pair_id`` and `NUMBERS` of those pairs that are kept, by their index."""
-        keys = self._keys(pairs)
-        marks = json.dumps([key.hex() for key in keys])
-        try:
-            rows = self._connection.execute(_SELECT, [marks]).fetchall()
-        except sqlite3.Error as error:
-            self._go_on_in_memory(error)
-            rows = []
-        numbers_by_key = {key: numbers for key, *numbers in rows}
-        kept_pairs = pairs[np.array([key in numbers_by_key for key in keys], dtype=bool)]
-        kept_numbers = [numbers_by_key[key] for key in keys if key in numbers_by_key]
-        table = pd.DataFrame(kept_numbers, kept_pairs.index, NUMBERS, dtype=float)
-        table.insert(0, "pair_id", kept_pairs["pair_id"])
-        return table
-
-    def put(self, pairs: pd.DataFrame, scores: pd.DataFrame) -> None:
-        """Keep scores, which are row by row those of ``pairs``, all or none."""
-        numbers = scores[NUMBERS].to_numpy(float).tolist()
-        rows = [(key, *row) for key, row in zip(self._keys(pairs), numbers)]
-        try:
-            self._insert(rows)
-        except sqlite3.Error as error:
-            self._go_on_in_memory(error)
-            self._insert(rows)
-
-    def knows(self, pairs: pd.DataFrame) -> np.ndarray:
-        """Tell of pairs whether something is kept under their ids: it is kept under texts alone."""
-        return np.zeros(len(pairs), dtype=bool)
-
-    def _insert(self, rows):
-        self._connection.execute("BEGIN IMMEDIATE")
-        with self._connection:
-            self._connection.executemany(_INSERT, rows)
-
-    def _keys(self, pairs: pd.DataFrame) -> list[bytes]:
-        """Return the key of each pair."""
-        keys = []
-        for turns, response in zip(pairs["context"], pairs["response"]):
-            text = json.dumps([self._signature, list(turns), response])
-            digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
-            keys.append(digest[:_KEY_BYTES])
-        return keys
-
-    def _go_on_in_memory(self, error):
-        """Say why the file cannot be used, and keep in memory what comes from now on."""
-        print(
-            f"note: scores are not kept in {self._folder} ({error}), so an interrupted run would "
-            "begin again; DRE_CACHE names another folder",
-            file=sys.stderr,
-        )
-        with contextlib.suppress(sqlite3.Error):
-            self._connection.close()
-        self._connection = _connection(":memory:")
-
-
-class Recording:
-    """The scores of one model in a file of the project, with what made the model.
-
-    ``<name>.csv.gz`` has ``pair_id``, ``texts`` (see `hashes_of`), and ``s_d, s_p``; of an encoder
-    that was not trained ``distance``. ``<name>.json`` beside it is the provenance of the model.
-
-    Parameters
-    ----------
-    file : the table.
-    provenance : that of the model whose scores will be put there. Scores of another model are
-        deleted at once. Without it, the scores are only read.
-    """
-
-    def __init__(self, file: str | Path, provenance: Mapping | None = None):
-        self.file = Path(file)
-        self.name = self.file.name.removesuffix(".csv.gz")
-        self.provenance: dict = {}
-        self._json = self.file.with_name(f"{self.name}.json")
-        self._table = pd.DataFrame({"pair_id": [], "texts": []}).set_index("pair_id")
-        if self._json.exists():
-            self.provenance = json.loads(self._json.read_bytes())
-            types: Any = {"pair_id": str, "texts": str}
-            table = pd.read_csv(self.file, dtype=types, keep_default_na=False)
-            self._table = table.set_index("pair_id")
-        if provenance is not None:
-            # Every training ends with another range of distances, which tells models apart.
-            for key in (*DECISIVE, "d_min", "d_max"):
-                if self.provenance.get(key) != provenance.get(key):
-                    self._table = self._table.iloc[:0]
-            self.provenance = dict(provenance)
-            # Write even if no score follows: notebooks show the curves in the provenance.
-            self._write()
-
-    def get(self, pairs: pd.DataFrame) -> pd.DataFrame:
-        """Return the scores of those pairs that are recorded with these texts, by their index."""
-        recorded = self._table.reindex(pairs["pair_id"])
-        is_recorded = (recorded.pop("texts") == hashes_of(pairs)).to_numpy()
-        table = recorded[is_recorded].reset_index()
-        table.index = pairs.index[is_recorded]
-        if "s_d" in table:
-            low = self.provenance["d_min"]
-            high = self.provenance["d_max"]
-            table.insert(1, "distance", low + (high - low) * table["s_d"])
-            table["score_slm"] = 1 - table["s_d"] + table["s_p"]
-        return table
-
-    def put(self, pairs: pd.DataFrame, scores: pd.DataFrame) -> None:
-        """Record scores, which are row by row those of ``pairs``, rounded to five digits."""
-        columns = ["s_d", "s_p"] if "d_min" in self.provenance else ["distance"]
-        rows = scores.drop_duplicates("pair_id").set_index("pair_id").loc[:, columns]
-        rows = rows.map(lambda value: float(f"{value:.5g}"))
-        hash_by_id = dict(zip(pairs["pair_id"], hashes_of(pairs)))
-        rows.insert(0, "texts", rows.index.map(hash_by_id))
-        others = self._table.drop(rows.index, errors="ignore")
-        self._table = pd.concat([others, rows]) if len(others) else rows
-        self._write()
-
-    def knows(self, pairs: pd.DataFrame) -> np.ndarray:
-        """Tell of pairs whether a score is recorded under their ids, of whichever texts: (n,)."""
-        return self._table.index.get_indexer(list(pairs["pair_id"])) >= 0
-
-    def _write(self):
-        """Write scores and provenance, so that they are never of two different models."""
-        text = self._table.to_csv(float_format="%.5g", lineterminator="\n")
-        # Without the time, equal scores give equal bytes.
-        compressed = gzip.compress(text.encode(), mtime=0)
-        provenance_text = json.dumps(self.provenance, indent=1, sort_keys=True) + "\n"
-        self._json.unlink(missing_ok=True)
-        replace(self.file, compressed)
-        replace(self._json, provenance_text)
 
 
 def hashes_of(pairs: pd.DataFrame) -> list[str]:
@@ -281,6 +220,43 @@ def hashes_of(pairs: pd.DataFrame) -> list[str]:
         hash_of({"context": turns, "response": response})[:_HASH_LENGTH]
         for turns, response in zip(pairs["context"], pairs["response"])
     ]
+
+
+def _read(files, model):
+    """Return the numbers of a model in Parquet files, by the hash of their texts."""
+    import pyarrow.parquet
+
+    tables = [pd.DataFrame({"texts": []})]
+    for file in files:
+        # Opened by Python, so that a run of notebooks sees what it reads.
+        content = io.BytesIO(file.read_bytes())
+        filters = [("model", "=", model)]
+        tables.append(pyarrow.parquet.read_table(content, filters=filters).to_pandas())
+    table = pd.concat([table for table in tables if len(table)] or tables[:1])
+    table = table.drop(columns="model", errors="ignore").set_index("texts")
+    return table[~table.index.duplicated()]
+
+
+def _write(file, rows, model):
+    """Write the numbers of a model into a Parquet file, beside those of other models."""
+    import pyarrow
+    import pyarrow.parquet
+
+    table: Any = rows.reset_index().assign(model=model)
+    if file.exists():
+        others = pd.read_parquet(io.BytesIO(file.read_bytes()))
+        table = pd.concat([others[others["model"] != model], table])
+    table = table.sort_values(by=["model", "texts"], kind="stable")
+    arrow = pyarrow.Table.from_pandas(table, preserve_index=False).replace_schema_metadata(None)
+    content = io.BytesIO()
+    pyarrow.parquet.write_table(arrow, content, compression="zstd", compression_level=9)
+    replace(file, content.getvalue())
+
+
+def recorded_models(folder: Path = SMALL_MODELS) -> dict[str, dict]:
+    """Return the recorded models by name: what made each."""
+    file = folder / "models.json"
+    return json.loads(file.read_bytes()) if file.exists() else {}
 
 
 def record_arrays(file: Path, made_from: Mapping, by_name: Mapping[str, np.ndarray]) -> None:
@@ -305,7 +281,18 @@ def package_model(folder: Path, model: Path = DEFAULT) -> Remembered:
     """
     description = (model / "slm.json").read_bytes()
     weights = (model / "adapter.safetensors").read_bytes()
-    digest = hashlib.sha256(description + weights).hexdigest()
+    signature = hashlib.sha256(description + weights).hexdigest()[:16]
+    memory = Cache(signature, folder / signature)
+    return Remembered(memory, json.loads(description)["provenance"], loader(model))
+
+
+def package_provenance() -> dict:
+    """Return what made the small model in the package."""
+    return json.loads((DEFAULT / "slm.json").read_bytes())["provenance"]
+
+
+def loader(model: Path = DEFAULT) -> "Callable[[], SLM]":
+    """Return a function that loads a model, once."""
 
     @functools.cache
     def load():
@@ -313,11 +300,11 @@ def package_model(folder: Path, model: Path = DEFAULT) -> Remembered:
 
         return SLM.load(model)
 
-    return Remembered(Cache(digest, folder), json.loads(description)["provenance"], load)
+    return load
 
 
-def signature_of(slm: "SLM") -> str:
-    """Return the hash of all that decides a model's scores, apart from the texts."""
+def cache_of(slm: "SLM") -> Cache:
+    """Return the user's cache of a model, under a hash of all that decides its scores."""
     from torch.nn import ModuleDict  # takes seconds
 
     digest = hashlib.sha256()
@@ -334,20 +321,8 @@ def signature_of(slm: "SLM") -> str:
         "versions": [version(name) for name in ("torch", "transformers", "dre-companion")],
     }
     digest.update(json.dumps(facts, sort_keys=True, default=str).encode())
-    return digest.hexdigest()
-
-
-def default_folder() -> Path:
-    """Return where scores are kept: ``DRE_CACHE``, or a folder among the user's caches."""
+    signature = digest.hexdigest()[:16]
     chosen = os.environ.get("DRE_CACHE")
-    if chosen:
-        return Path(chosen).expanduser().absolute()
-    return platformdirs.user_cache_path("dre", appauthor=False) / "scores"
-
-
-def _connection(path):
-    """Open a cache, and make its table if there is none."""
-    connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
-    connection.executescript(f"PRAGMA journal_mode = WAL; {_TABLE};")
-    connection.create_function("unhex_key", 1, bytes.fromhex, deterministic=True)
-    return connection
+    cache = platformdirs.user_cache_path("dre", appauthor=False) / "scores"
+    folder = Path(chosen).expanduser().absolute() if chosen else cache
+    return Cache(signature, folder / signature)

@@ -20,9 +20,13 @@ from plan import EPOCHS, OWN_RATED_SET, RESULTS, ROOT, RUNS
 from dre import stats
 from dre.datasets import ratings
 from dre.paper.profile import profile
+from dre.slm.remembered import Recording
 
-#: Which files notebooks read of single trainings: distances of a set, scores of other recipes.
-READ_ONE_BY_ONE = ("dailydialog-all-*seed*.json", "dailydialog-all-r*-seed0.csv.gz")
+#: Which files notebooks read of single trainings.
+READ_ONE_BY_ONE = "dailydialog-all-*seed*.json"
+#: Trainings by the other recipes, whose scores notebook 04 shows, and what says how they were made.
+OTHER_RECIPES = ("dailydialog-all-robust-seed0", "dailydialog-all-released-seed0")
+MADE_OF = ("recipe", "seed", "encoder", "train_hash", "dev_hash", "d_min", "d_max")
 
 
 class Change(NamedTuple):
@@ -219,9 +223,13 @@ def main() -> None:
             f"{RUNS}: found no training, expected two files of each: "
             "python experiments/learning_curve/train.py makes them"
         )
-    for pattern in READ_ONE_BY_ONE:
-        for file in RUNS.glob(pattern):
-            shutil.copyfile(file, RESULTS / file.name)
+    for file in RUNS.glob(READ_ONE_BY_ONE):
+        shutil.copyfile(file, RESULTS / file.name)
+    rated = pd.concat([ratings.rated(name) for name in settings.rated], ignore_index=True)
+    for name in OTHER_RECIPES:
+        scores = pd.read_csv(RUNS / f"{name}.csv.gz", index_col="pair_id").loc[rated["pair_id"]]
+        memory = Recording(name, provenance={key: trainings[name][key] for key in MADE_OF})
+        memory.put(rated, scores[["s_d", "s_p"]].reset_index())
     agreement = agreement_with_people(trainings, settings)
     rows = [training_row(training) for training in trainings.values()]
     table = pd.DataFrame(rows, index=list(trainings)).rename_axis("name")

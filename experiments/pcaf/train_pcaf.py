@@ -18,14 +18,13 @@ learning rate that suit it. XLM-RoBERTa has the paper's.
 
 Run ``python experiments/pcaf/train_pcaf.py [profile]``: ``public`` (default; MiniLM, 17 minutes of
 one core a seed) or ``full`` (XLM-RoBERTa-base, of the paper's kind, from the Hub; a GPU). It makes
-in ``results/<profile>/scores``:
+in `dre.paper.pcaf_losses.folder`, ``data/recorded/pcaf`` for profile public:
 
-- ``pcaf-<variant>-seed<k>.csv.gz``: ``pair_id``, a hash of the texts, a score for each language,
-  four digits, and a ``.json`` that says what made them;
-- ``pcaf-ranks-<variant>.csv.gz``: see `neighbour_ranks`;
-- ``pcaf-components-<variant>.csv.gz``: see `principal_components`;
-- ``pcaf-parallel.npz``, always in the folder of ``public``, since it is of the embedded corpus and
-  MiniLM.
+- a `dre.slm.remembered.Recording`: by ``<variant>-seed<k>`` a score for each language;
+- ``ranks.csv.gz`` and ``components.csv.gz`` by model: see `neighbour_ranks` and
+  `principal_components`;
+- ``pcaf-parallel.npz``, always beside the recorded scores of ``public``, since it is of the
+  embedded corpus and MiniLM.
 
 What the same recipe has recorded there is not trained again.
 """
@@ -58,7 +57,7 @@ from dre.slm import SLM, recipes
 from dre.slm import fit as fit_slm
 from dre.slm.encoder import native_bf16
 from dre.slm.provenance import TRAINING
-from dre.slm.remembered import hashes_of, record_arrays
+from dre.slm.remembered import SMALL_MODELS, Recording, record_arrays, recorded_models
 from dre.slm.train import MAX_NORM, parameter_groups
 from dre.slm.triplets import distinct, embed
 
@@ -308,7 +307,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="trainings for the notebook on PCAF")
     parser.add_argument("profile", nargs="?", default="public", choices=ENCODERS)
     settings = profile(parser.parse_args().profile)
-    folder = settings.results / "scores"
+    folder = pcaf_losses.folder(settings)
     encoder = ENCODERS[settings.name]
 
     public = profile("public")
@@ -316,8 +315,7 @@ def main() -> None:
     table = pd.concat(versions, ignore_index=True)
     made_from = pcaf_losses.PARALLEL | {"texts": hash_of_texts(table)}
     if not is_recorded(arrays, public, "pcaf-parallel", made_from):
-        file = public.results / "scores" / "pcaf-parallel.npz"
-        record_arrays(file, made_from, parallel_scores(table))
+        record_arrays(SMALL_MODELS / "pcaf-parallel.npz", made_from, parallel_scores(table))
 
     sets = {name: ideas_of_set(name) for name in (*FIRST_STAGE_SETS, *FURTHER_SETS)}
     first: list[Idea] = []
@@ -357,35 +355,38 @@ def figure_rows(tables: dict[str, pd.DataFrame]) -> FigureRows:
 def record_figure2(folder, encoder, first) -> None:
     """Write ranks and principal components of the teachers of seed 0, and before training."""
     rows = figure_rows(test_tables())
+    if (folder / "components.csv.gz").exists():
+        return
+    ranks, components = {}, {}
     for name in ("untrained", WITH_ALIGNMENT.teacher, WITHOUT_ALIGNMENT.teacher):
-        if (folder / f"pcaf-components-{name}.csv.gz").exists():
-            continue
         if name == "untrained":
             metric = PCAF.untrained(encoder, pcaf_losses.TABLE7)
         else:
             metric = PCAF.untrained(encoder, pcaf_losses.table7_recipe(name, encoder))
             train(metric, first, 0)
         features = rows.features(metric)
-        write(neighbour_ranks(features, rows.ids), folder, f"pcaf-ranks-{name}")
-        write(principal_components(features, rows.ids), folder, f"pcaf-components-{name}")
+        ranks[name] = neighbour_ranks(features, rows.ids)
+        components[name] = principal_components(features, rows.ids)
         print(f"Figure 2, {name}: {neighbours(features)}", flush=True)
+    for file_name, by_model in {"ranks": ranks, "components": components}.items():
+        write(pd.concat(by_model, names=["model"]).reset_index("model"), folder, file_name)
 
 
 def record_table7(folder, encoder, first, further) -> None:
     """Train for every seed, with alignment and without, and write scores."""
     tables = test_tables()
     tested = pcaf_losses.in_all_languages(TEST_SETS)
-    pair_ids = tested[["pair_id"]].assign(texts=hashes_of(tested))
     rows = figure_rows(tables)
     texts = json.dumps([idea.versions for idea in further], ensure_ascii=False)
     ideas_hash = hashlib.sha256(texts.encode()).hexdigest()
 
-    if not (folder / "pcaf-cosine.json").exists():
+    if "cosine" not in recorded_models(folder):
         cosines = {}
         for language, table in tables.items():
             cosines[language] = 1 - SLM.untrained(encoder).distances(table)["distance"]
         features = rows.features(PCAF.untrained(encoder, pcaf_losses.TABLE7))
-        write(pair_ids.assign(**cosines), folder, "pcaf-cosine", neighbours(features))
+        memory = Recording("cosine", folder, neighbours(features))
+        memory.put(tested, tested[["pair_id"]].assign(**cosines))
 
     for seed in SEEDS:
         for variants in (WITH_ALIGNMENT, WITHOUT_ALIGNMENT):
@@ -409,7 +410,8 @@ def record_table7(folder, encoder, first, further) -> None:
                     **neighbours(features),
                     "cpu_seconds": round(time.process_time() - started),
                 }
-                write(pair_ids.assign(**scores), folder, f"pcaf-{name}-seed{seed}", origin)
+                memory = Recording(f"{name}-seed{seed}", folder, origin)
+                memory.put(tested, tested[["pair_id"]].assign(**scores))
             seconds = time.process_time() - started
             print(f"seed {seed}, {variants.teacher}: {seconds:.0f} s of CPU", flush=True)
 
