@@ -51,6 +51,21 @@ READ = {  # a record, and what the user says of it; all give the pair of TURNS a
         },
         Form(),
     ),
+    "thoughts": (
+        {
+            "messages": [
+                *CHAT,
+                ANSWER
+                | {
+                    "content": [
+                        {"type": "reasoning", "text": "Hm."},
+                        {"type": "text", "text": REPLY},
+                    ]
+                },
+            ]
+        },
+        Form(),
+    ),
     "two of one side": (
         {
             "messages": [
@@ -135,18 +150,43 @@ REFUSED = {  # a record, and words of the reason
     "nobody speaks": ({"messages": [{"content": "a"}]}, "expected who speaks"),
     "no text": ({"messages": [{"role": "user", "body": "a"}]}, "expected its text"),
     "parts of texts": ({"messages": [{"role": "user", "content": ["a"]}]}, "parts with a text"),
-    "texts beside messages": ({"messages": [*CHAT, "a"]}, "texts beside messages"),
+    "texts beside messages": ({"messages": [*CHAT, "a"]}, "expected texts or messages"),
     "it ends with the user": ({"messages": CHAT}, "--last-reply"),
     "two replies": ({"messages": [*CHAT, ANSWER], "response": "a"}, "which is it?"),
     "two dialogues": ({"messages": [*CHAT, ANSWER], "context": ["a"]}, "messages and context"),
     "a list for an id": (PAIR | {"id": ["a"]}, "a name is"),
     "half a number for an id": (PAIR | {"id": 1.5}, "a name is 1.5"),
     "an object for a reference": (PAIR | {"reference": {"a": 1}}, "reference is"),
-    "replies by system": ({"context": ["a"], "responses": {"m1": "b"}}, "response: there is none"),
+    "replies by system": ({"context": ["a"], "responses": {"m1": "b"}}, "responses is an object"),
     "no replies": ({"context": ["a"], "responses": []}, "response: there is none"),
+    "an empty response": (
+        {"messages": [*CHAT, ANSWER], "response": None},
+        "response is empty: --field response=",
+    ),
+    "an empty end": (
+        {"messages": [*CHAT, ANSWER | {"content": ""}]},
+        "messages ends with the assistant, without a text",
+    ),
+    "a call at the end": (
+        {"messages": [CHAT[1], ANSWER | {"tool_calls": [{}]}, {"role": "tool", "content": "a"}]},
+        "messages ends with the tool",
+    ),
+    "the dialogue system": (
+        {"context": [{"speaker": side, "text": side} for side in ("USER", "SYSTEM") * 2]},
+        "--role system=assistant",
+    ),
+    "a prompt for a system": (
+        PAIR | {"system": "You are the friendly assistant of a small shop."},
+        "system is 'You are the friendly",
+    ),
+    "response and responses": (PAIR | {"responses": ["a"]}, "there are response and responses"),
+    "times of dictionaries": (
+        {"messages": [ANSWER | {"date": {"$date": 1}}, CHAT[1] | {"date": {"$date": 2}}]},
+        "messages ends with the user",
+    ),
     "newest first": (
         {"messages": [ANSWER | {"ts": "3"}, CHAT[1] | {"ts": "2"}, CHAT[0] | {"ts": "1"}]},
-        "the newest first, by ts",
+        "messages is not in the order of ts",
     ),
 }
 
@@ -166,8 +206,37 @@ def test_a_reply_beside_an_option_that_takes_another_is_refused():
 
 def test_what_was_left_out_is_counted():
     (note,) = readers.read([(1, READ["prompt, parts, tools"][0])]).notes
-    counts = "1 system messages, 1 parts of messages without text, 1 tool calls, 1 tool messages"
+    counts = "1 parts of messages that nobody spoke, 1 system messages, 1 turns without a text, "
+    counts += "1 tool messages"
     assert note == f"left out: {counts}"
+
+
+def test_messages_of_one_speaker_are_joined_and_counted_unless_another_said_nothing_between():
+    image = {"role": "user", "content": [{"type": "image_url"}]}
+    first = {"role": "assistant", "content": TURNS[0]}
+    reading = readers.read([(1, {"messages": [CHAT[1], first, ANSWER]})])
+    assert reading.pairs["response"].tolist() == [f"{TURNS[0]} {REPLY}"]
+    assert "1 messages joined to the one before, of the same speaker" in reading.notes[0]
+    reading = readers.read([(1, {"messages": [CHAT[1], first, image, ANSWER]})])
+    assert reading.pairs["context"].tolist() == [(TURNS[1], TURNS[0])]
+    assert reading.pairs["response"].tolist() == [REPLY]
+
+
+def test_times_in_order_and_other_columns_that_fall_are_no_fault():
+    falling = [{"sentiment": 3, "date": "31/12/2024"}, {"sentiment": 1, "date": "01/01/2025"}]
+    chat = [message | more for message, more in zip(CHAT, falling)]
+    record = {"messages": [*chat, ANSWER | {"date": None, "sentiment": 0}]}
+    assert not readers.read([(1, record)]).bad_records
+
+
+def test_blanks_between_words_make_no_other_context():
+    rows = [PAIR, PAIR | {"context": [f" {turn}  " for turn in TURNS]}]
+    assert readers.read(enumerate(rows, 1)).pairs["context_id"].nunique() == 1
+
+
+def test_a_separator_that_no_record_has_is_refused():
+    with pytest.raises(DreError, match="--separator '__eou__' stands in no record"):
+        readers.read([(1, PAIR)], Form(separator="__eou__"))
 
 
 def test_a_column_that_no_record_has_is_refused():
@@ -247,6 +316,8 @@ def test_standard_input_is_json_lines(monkeypatch):
         ("a.csv", b'context,response\n"a,b\n', "cannot be read"),
         ("a.parquet", b"a", "cannot be read"),
         ("a.gz", b"\x1f\x8b", "cannot be read"),
+        ("b.jsonl.gz", gzip.compress(b"{}" * 99)[:-12] + bytes(12), "cannot be read"),
+        ("b.csv", b'context,response\n"[""a""]",b\n"a"c,b\n', "line 3"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_named(name, data, word, tmp_path):
@@ -308,28 +379,52 @@ def pairs_of(n, context=None, response=None, **columns):
 LOOKED_AT = {  # records, words of the finding, and whether it is a reason to stop
     "a mark": (pairs_of(12, lambda k: [f"Is shop {k} open?|||Only until noon."]), "'|||'", True),
     "an arrow": (pairs_of(12, lambda k: [f"Is it {k}? -> No."]), "'->'", True),
-    "line ends": (pairs_of(12, lambda k: [f"Is it {k}?\nNo.", "Oh."]), "'\\n'", True),
+    "line ends": (pairs_of(12, lambda k: [f"Is it {k}?\nNo.", "Oh."]), "'\\n'", False),
     "names": (pairs_of(12, lambda k: [f"User: is it {k}?", "Bot: no."]), "'user', 'bot'", True),
-    "times": (pairs_of(12, lambda k: [f"[10:0{k % 9}] Ann: well?"]), "'ann'", True),
+    "times": (pairs_of(12, lambda k: [f"[10:0{k % 9}] Ann: well?"]), "'[0:0]'", True),
     "numbers": (pairs_of(12, lambda k: ["1. Is it?", f"2. {k}."]), "'0.'", True),
-    "acts": (pairs_of(12, lambda k: [f"[ask] Is it {k}?"]), "'ask'", True),
+    "acts": (pairs_of(12, lambda k: [f"[ask] Is it {k}?"]), "'[ask]'", True),
     "a name in replies": (pairs_of(12, response=lambda k: f"Bot: yes, {k}."), "'bot'", True),
     "the reply again": (
         pairs_of(12, lambda k: ["Is it?", f"Yes, {k}."], lambda k: f"Yes, {k}."),
-        "12 of 12 pairs have a context that ends with the response",
+        "12 of 12 pairs have a context that holds the response",
         True,
+    ),
+    "names of their own": (
+        pairs_of(12, lambda k: [f"Ann{chr(97 + k)}: hi", f"Bo{chr(97 + k)}: {k}"]),
+        "'a name:'",
+        True,
+    ),
+    "dashes": (pairs_of(12, lambda k: [f"User - is it {k}?", "Bot - no."]), "'user -'", True),
+    "brackets": (pairs_of(12, lambda k: [f"<ann> is it {k}?"]), "'<ann>'", True),
+    "full width": (pairs_of(12, lambda k: [f"用户：is it {k}?"]), "'用户'", True),
+    "later turns": (
+        pairs_of(12, lambda k: ["Is it?", f"Yes, {k}.", "Thanks."], lambda k: f"Yes, {k}."),
+        "a context that holds the response",
+        True,
+    ),
+    "a weak mark": (pairs_of(12, lambda k: [f"Is it {k}? / No. / Why?"]), "'/' stands in", False),
+    "a question": (
+        pairs_of(2, question="Where is it?"),
+        "2 records have a question beside context",
+        False,
+    ),
+    "running on": (
+        pairs_of(12, response=lambda k: f"Yes {k}.\nUser: Oh."),
+        "decoded or cut",
+        False,
     ),
     "few names": (pairs_of(2, lambda k: [f"User: is it {k}?"]), "'user'", False),
     "raters": (pairs_of(1) * 3, "2 of 3 pairs are there before", False),
     "entities": (pairs_of(12, lambda k: [f"Tom &amp; {k}"]), "'Tom &amp; 0'", False),
     "byte pairs": (pairs_of(12, response=lambda k: f"ĠNo Ġ{k}"), "was not decoded", False),
-    "escapes": (pairs_of(12, lambda k: [f"caf\\u00e9 {k}"]), "was not decoded", False),
+    "escapes": (pairs_of(12, lambda k: [f"Is {k} a caf\\u00e9?"]), "was not decoded", False),
     "personas": (
         pairs_of(12, lambda k: ["your persona: I bake.", f"{k}?"]),
         "'your persona'",
         True,
     ),
-    "data": (pairs_of(12, response=lambda k: f"['No, {k}.']"), "data or a missing", False),
+    "data": (pairs_of(12, response=lambda k: f"['No, {k}.']"), "data or a missing", None),
     "nothing": (pairs_of(12)[:11] + pairs_of(1, response=lambda k: "nan"), "1 of 12", False),
     "an echo": (
         pairs_of(12, response=lambda k: f"Is shop {k} open today? Only until noon. Yes."),
@@ -353,7 +448,7 @@ def test_what_was_read_wrongly_is_said_or_refused(name):
     sentences = reading.doubts if stops else reading.notes
     assert any(word in sentence for sentence in sentences)
     if not stops:
-        assert not reading.doubts
+        assert not reading.doubts or stops is None
         return
     with pytest.raises(DreError, match="--as-it-is"):
         readers.pairs(enumerate(records, 1))
@@ -368,7 +463,11 @@ def test_texts_with_roles_are_not_searched_and_plain_talk_raises_no_alarm():
     well_formed = [
         chats,
         pairs_of(12),
-        pairs_of(12, lambda k: [f"well - it 's {k} , i think . & you ? :)"]),
+        pairs_of(
+            12, lambda k: [f"it 's {k} , i think ( yes ) :) see http://a.b/c" + " - no" * (k % 2)]
+        ),
+        pairs_of(12, lambda k: [f"{'so ' * k}**no**, at 10:{k + 10}: that is it!", "Yes. :D"]),
+        pairs_of(30, lambda k: ["Hi!"] if k % 7 == 0 else [f"Is it {k}?"], lambda k: "Hi!"),
         pairs_of(1, lambda k: ["Note: call me / or her; at 10:30 - today."]),
     ]
     for records in well_formed:
@@ -604,7 +703,7 @@ def test_every_command_refuses_a_bad_line_and_a_doubt(command, tmp_path, capsys,
     assert f"error: {bad}:2: context is one text" in capsys.readouterr().err
     tagged = jsonl(tmp_path / "tagged.jsonl", LOOKED_AT["names"][0])
     assert main([*command, tagged]) == 2
-    assert f"error: {tagged}: 24 turns begin with 'user', 'bot'" in capsys.readouterr().err
+    assert f"error: {tagged}: turns begin with 'user', 'bot'" in capsys.readouterr().err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.jsonl", "tagged.jsonl"]
 
 

@@ -57,6 +57,8 @@ def _show(args):
         explanation = inputs.about_bad_records(args.input, reading.bad_records, n_pairs + n_bad)
         print(f"{'note' if args.skip_bad else 'error'}: {explanation}", file=sys.stderr)
     readers.refuse_doubts(reading.doubts, args.input)
+    if not n_pairs and not n_bad:
+        raise DreError(f"{args.input}: there is no pair in it: expected at least one")
     return 0 if n_pairs and (args.skip_bad or not n_bad) else WRONG
 
 

@@ -154,6 +154,8 @@ def read_systems(args: argparse.Namespace) -> Input:
     Where the replies of a file name their systems, these names stay. If two files name the same
     ones, the file's name goes before them.
     """
+    if len({Path(path).resolve() for path in args.input}) < len(args.input):
+        raise DreError(f"{' '.join(args.input)}: a file is named twice")
     files = [read(args, path=path) for path in args.input]
     if len(files) == 1:
         return files[0]

@@ -19,6 +19,7 @@ import re
 import sys
 import unicodedata
 import warnings
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -49,7 +50,10 @@ _ROLES = {
 }
 #: Half of a character (a surrogate), which no tokeniser accepts.
 _HALF = re.compile("[\ud800-\udfff]")
-_TIME = re.compile("time|date|created|^ts$", re.IGNORECASE)
+_TIME = re.compile(r"(ts|time|date|timestamp|datetime|(created|sent)_?(at|on)?)", re.IGNORECASE)
+_ISO = re.compile(r"\d{4}-\d\d-\d\d")
+_NUMBER = re.compile(r"\d{1,20}(\.\d+)?")
+_LONGEST_NAME = 8  # words of a system's name; more are a prompt
 
 
 @dataclass(frozen=True)
@@ -105,7 +109,7 @@ class Reading(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """A turn: its side ("" if nobody says), who speaks, and the text."""
+    """A turn: its side ("" if nobody says), who speaks, and the text, which may be empty."""
 
     side: str
     speaker: Any
@@ -117,7 +121,7 @@ def content(path: str | Path) -> bytes:
     try:
         data = sys.stdin.buffer.read() if str(path) == "-" else Path(path).read_bytes()
         return gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise DreError(f"{path}: cannot be read ({error})") from None
 
 
@@ -158,8 +162,14 @@ def records(path: str | Path, data: bytes | None = None) -> Iterator[tuple[int, 
                     yield line, _json(row)
         else:
             yield from _rows(text, is_tsv=ending == ".tsv")
-    except (ValueError, RecursionError, csv.Error) as error:  # pyarrow's are ValueErrors, too
-        raise DreError(f"{path}: cannot be read as UTF-8 {ending} ({error})") from None
+    except (ValueError, ArithmeticError, RecursionError, OSError, csv.Error) as error:
+        # Those of pyarrow are ValueErrors and OSErrors, too.
+        advice = ""
+        if isinstance(error, UnicodeDecodeError):
+            advice = ": save it as UTF-8"
+        elif "Extra data" in str(error):
+            advice = ": a file of JSON Lines has a name that ends in .jsonl"
+        raise DreError(f"{path}: cannot be read as UTF-8 {ending} ({error}){advice}") from None
 
 
 def _json(row):
@@ -194,7 +204,7 @@ def _rows(text, is_tsv):
         raise ValueError(f"two columns are called {twice[0]!r}: is the first line a header?")
     reader.fieldnames = names
     line = reader.line_num + 1
-    for row in reader:
+    for row in _with_line(reader):
         record: Any = row
         if None in row or None in row.values():
             record = NoRecord(row, f"expected {len(names)} cells, as in the header")
@@ -204,6 +214,14 @@ def _rows(text, is_tsv):
             record = NoRecord(row, "a quotation mark joins two lines")
         yield line + n_before, record
         line = reader.line_num + 1
+
+
+def _with_line(reader):
+    """Yield the rows of a table; an error names the line."""
+    try:
+        yield from reader
+    except csv.Error as error:
+        raise csv.Error(f"line {reader.line_num + 1}: {error}") from None
 
 
 def read(
@@ -250,6 +268,8 @@ def read(
         raise DreError(
             f"--field names {', '.join(unknown)}: no record has it; they have {_names(columns)}"
         )
+    if form.separator and taken and not any(form.separator in str(record) for record in taken):
+        raise DreError(f"--separator {form.separator!r} stands in no record")
 
     notes = []
     if left_out:
@@ -259,13 +279,19 @@ def read(
         notes.append("the column model names the systems; --field system= leaves it unread")
     rows, taken = _without_equal_ids(rows, taken, bad)
     table = pd.DataFrame(rows) if rows else pd.DataFrame(columns=["line", *FIELDS, "has_roles"])
-    table["context_id"] = [sha256(json.dumps(turns))[:16] for turns in table["context"]]
+    table["context_id"] = [_context_id(turns) for turns in table["context"]]
     table = with_pair_ids(table)
     doubts = []
     for finding in look.findings(table, taken):
         is_doubt = finding.stops and not form.as_it_is
         (doubts if is_doubt else notes).append(finding.sentence)
     return Reading(table.drop(columns="has_roles"), bad, notes, doubts)
+
+
+def _context_id(turns):
+    """Return a hash of the turns, the same whatever the blanks between words."""
+    words = turns and [" ".join(turn.split()) for turn in turns]
+    return sha256(json.dumps(words))[:16]
 
 
 def with_pair_ids(table: pd.DataFrame) -> pd.DataFrame:
@@ -302,8 +328,8 @@ def refuse_doubts(doubts: Sequence[str], place: str | Path = "") -> None:
 def _records_of(record, form):
     """Yield a record, or one for each of its ``responses`` (texts, or objects with columns)."""
     responses: Any = record.get("responses") if isinstance(record, dict) else None
-    is_single = not isinstance(responses, list) or not responses or "response" in record
-    if is_single or "response" in form.fields:
+    is_single = not isinstance(responses, list) or not responses
+    if is_single or "response" in form.fields or record.get("response"):
         yield record
         return
     shared = {column: value for column, value in record.items() if column != "responses"}
@@ -325,12 +351,23 @@ def _pair(record, line, form, needs, left_out):
     column = _column_of_dialogue(record, values["context"], form)
     is_whole = column in (form.fields.get("messages"), *_DIALOGUES)
     left_out_here = Counter()
-    turns = turns_of(at(record, column), form, column, left_out_here)
+    all_turns = _all_turns(at(record, column), form, column, left_out_here)
+    turns = _spoken(all_turns, column, left_out_here)
     response = values["response"]
     if absent(response):
-        turns, response = _split(turns, column, form, is_whole, needs, left_out_here)
+        if isinstance(record.get("responses"), dict):
+            raise ValueError(f"responses is an object: expected a list of replies; {RECIPES}")
+        if is_whole and form.fields.get("response", "response") in record:
+            raise ValueError("response is empty: --field response= says that none has one")
+        is_answered = bool(all_turns) and all_turns[-1].side == "assistant"
+        is_answered = is_answered and bool(all_turns[-1].text.strip())
+        turns, response = _split(turns, column, form, is_whole and is_answered, left_out_here)
+        if response is None and is_whole and turns and "response" in needs:
+            raise ValueError(_about_end(column, all_turns[-1], record))
     elif form.last_turn or form.last_reply:
         raise ValueError("there is a response: --field response= says that none has one")
+    elif record.get("responses") and "response" not in form.fields:
+        raise ValueError("there are response and responses: --field response=COLUMN says which")
     elif turns and turns[-1].side == "assistant":
         raise ValueError(f"{column} ends with the assistant, and there is a response: which is it?")
     texts = tuple(turn.text for turn in turns)
@@ -349,7 +386,7 @@ def _pair(record, line, form, needs, left_out):
         "id": _name(
             values["id"], record.get("pair_id"), line if number is None else f"{line}.{number}"
         ),
-        "system": _name(values["system"], "").strip(),
+        "system": _system(values["system"]),
         "has_roles": bool(turns) and turns[0].side != "",
     }
 
@@ -370,7 +407,7 @@ def _column_of_dialogue(record, context, form):
     return there[0] if there else "context"
 
 
-def _split(turns, column, form, is_whole, needs, left_out):
+def _split(turns, column, form, is_answered, left_out):
     """Return the turns before a response that stands in the dialogue itself, and the response."""
     if form.last_turn:
         return turns[:-1], turns[-1].text if turns else None
@@ -379,14 +416,20 @@ def _split(turns, column, form, is_whole, needs, left_out):
         place = len(sides) - 1 - sides[::-1].index("assistant")
         left_out["messages behind the last reply"] += len(turns) - 1 - place
         return turns[:place], turns[place].text
-    if is_whole and turns and sides[-1] == "assistant":
+    if is_answered:
         return turns[:-1], turns[-1].text
-    if is_whole and turns and "response" in needs:
-        raise ValueError(
-            f"{column} ends with the {turns[-1].side}: expected the assistant's reply. "
-            "--last-reply takes the last one there is, --last-turn the last turn of anybody"
-        )
     return turns, None
+
+
+def _about_end(column, last, record):
+    """Say that a dialogue does not end with a reply."""
+    end = f"the {last.side}" if last.side else "a text without a role"
+    end += "" if last.text.strip() else ", without a text"
+    return (
+        f"{column} ends with {end}: expected the assistant's reply. The record has "
+        f"{_names(record)}: --field response=COLUMN names a reply beside it, --last-reply takes "
+        "the last one there is, --last-turn the last turn of anybody"
+    )
 
 
 def _about(name, value, record):
@@ -399,15 +442,16 @@ def _about(name, value, record):
     )
 
 
-def turns_of(
-    value: Any, form: Form = PLAIN, column: str = "context", left_out: Counter | None = None
-) -> list[Turn]:
-    """Return the turns of a dialogue: texts, or messages.
+def turns_of(value: Any) -> list[str]:
+    """Return the texts of the turns of a dialogue; ValueError if it is none."""
+    return [turn.text for turn in _spoken(_all_turns(value, PLAIN, "context", Counter()), "", {})]
 
-    Messages of one speaker in a row are one turn. What nobody says is counted in ``left_out``.
+
+def _all_turns(value, form, column, left_out):
+    """Return the turns of a dialogue, texts or messages, also those without a text.
+
     ValueError if the value is no dialogue, or if messages have a speaker that is not known.
     """
-    left_out = Counter() if left_out is None else left_out
     if absent(value):
         return []
     if isinstance(value, str):
@@ -415,21 +459,42 @@ def turns_of(
     if not isinstance(value, (list, tuple)):
         raise ValueError(f"{column} is {value!r:.60}: expected a list of turns, oldest first")
     if len({isinstance(item, str) for item in value}) > 1:
-        raise ValueError(f"{column} has texts beside messages: expected one of them")
-    _refuse_newest_first(value, column)
-    turns = []
-    for number, item in enumerate(value, 1):
-        turn = _turn(item, f"{column}, turn {number}", number, form, left_out)
-        if turn.side in ("system", "tool"):
-            left_out[f"{turn.side} messages"] += 1
-        elif not turn.text.strip():
-            is_call = isinstance(item, dict) and item.get("tool_calls")
-            left_out["tool calls" if is_call else "empty turns"] += 1
-        elif turns and turns[-1].speaker == turn.speaker:
-            turns[-1] = turn._replace(text=f"{turns[-1].text} {turn.text}")
-        else:
-            turns.append(turn)
+        raise ValueError(f"{column} has texts beside {value!r:.60}: expected texts or messages")
+    _refuse_other_order(value, column)
+    turns = [
+        _turn(item, f"{column}, turn {number}", number, form, left_out)
+        for number, item in enumerate(value, 1)
+    ]
+    sides = Counter(turn.side for turn in turns)
+    if sides["system"] > 1 and sides["user"] and not sides["assistant"]:
+        raise ValueError(
+            f"{column} has {sides['system']} messages of the system and none of the assistant: "
+            "--role system=assistant says that it is the dialogue system"
+        )
     return turns
+
+
+def _spoken(turns, column, left_out):
+    """Return the turns that somebody spoke; messages of one speaker in a row are one turn.
+
+    What nobody spoke is counted in ``left_out``, and so are messages that were joined.
+    """
+    spoken = []
+    last_speaker = None
+    for turn in turns:
+        kind = f"{turn.side} messages" if turn.side in ("system", "tool") else ""
+        kind = kind or ("" if turn.text.strip() else "turns without a text")
+        if kind:
+            left_out[kind] = left_out.get(kind, 0) + 1
+            last_speaker = None if turn.side == "user" else last_speaker
+        elif turn.speaker == last_speaker:
+            spoken[-1] = turn._replace(text=f"{spoken[-1].text} {turn.text}")
+            kind = "messages joined to the one before, of the same speaker"
+            left_out[kind] = left_out.get(kind, 0) + 1
+        else:
+            spoken.append(turn)
+            last_speaker = turn.speaker
+    return spoken
 
 
 def _turns_of_text(text, form, column):
@@ -447,15 +512,15 @@ def _turns_of_text(text, form, column):
     )
 
 
-def _refuse_newest_first(messages, column):
-    """Raise ValueError if the times of messages run backwards."""
+def _refuse_other_order(messages, column):
+    """Raise ValueError if the times of messages, numbers or ISO 8601, run backwards."""
     objects = [message for message in messages if isinstance(message, dict)]
-    for key in objects[0] if len(objects) > 1 else ():
-        times: list[Any] = [message.get(key) for message in objects]
-        if not _TIME.search(str(key)) or None in times or len({*map(type, times)}) > 1:
-            continue
-        if times[0] > times[-1] and times == sorted(times, reverse=True):
-            raise ValueError(f"{column} has the newest first, by {key}; {RECIPES}")
+    for key in filter(_TIME.fullmatch, map(str, objects[0] if objects else ())):
+        times = [message.get(key) for message in objects]
+        numbers = [float(str(time)) for time in times if _NUMBER.fullmatch(str(time))]
+        texts = [str(time) for time in times if _ISO.match(str(time))]
+        if numbers != sorted(numbers) or texts != sorted(texts):
+            raise ValueError(f"{column} is not in the order of {key}; {RECIPES}")
 
 
 def _turn(item, place, number, form, left_out):
@@ -482,14 +547,21 @@ def _turn(item, place, number, form, left_out):
     if isinstance(text, list):  # the parts of OpenAI and Anthropic
         if not all(isinstance(part, dict) for part in text):
             raise ValueError(f"{place} has {text!r:.60}: expected a text, or parts with a text")
-        spoken = [part["text"] for part in text if isinstance(part.get("text"), str)]
-        left_out["parts of messages without text"] += len(text) - len(spoken)
+        spoken = [part["text"] for part in text if _is_spoken(part)]
+        if len(text) > len(spoken):
+            left_out["parts of messages that nobody spoke"] += len(text) - len(spoken)
         text = " ".join(spoken)
     if text is None and (side in ("system", "tool") or item.get("tool_calls")):
         text = ""
     if not isinstance(text, str):
         raise ValueError(f"{place} has {_names(item)}: expected its text, or --field text=KEY")
     return Turn(side, (side, item.get("name")), text)
+
+
+def _is_spoken(part):
+    """Return whether a part of a message is a text, and no image, call or thought."""
+    is_thought = part.get("thought") or str(part.get("type")) in ("reasoning", "thinking")
+    return isinstance(part.get("text"), str) and not is_thought
 
 
 def _first(item, path, keys):
@@ -510,11 +582,22 @@ def at(record: Any, path: str) -> Any:
     for key in path.split("."):
         if isinstance(value, dict):
             value = value.get(key)
-        elif isinstance(value, list) and key.lstrip("-").isdigit() and int(key) < len(value):
+        elif isinstance(value, list) and re.fullmatch("[0-9]{1,9}", key) and int(key) < len(value):
             value = value[int(key)]
         else:
             return None
     return value
+
+
+def _system(value):
+    """Return the name of a system; ValueError if it is a prompt."""
+    is_text = isinstance(value, str)
+    if isinstance(value, (list, dict)) or (is_text and len(value.split()) > _LONGEST_NAME):
+        raise ValueError(
+            f"system is {value!r:.60}: expected a name. --field system=COLUMN names the column "
+            "that has it, --field system= none"
+        )
+    return _name(value, "").strip()
 
 
 def _reference(value):
@@ -565,7 +648,10 @@ def _without_equal_ids(rows, taken, bad):
     for row, record in zip(rows, taken):
         key = (row["system"], row["id"])
         if key in first_lines:
-            reason = f"id {row['id']!r} is line {first_lines[key]}'s: make ids unique in a system"
+            reason = (
+                f"id {row['id']!r} is line {first_lines[key]}'s: make ids unique in a system, or "
+                "leave them unread with --field id="
+            )
             bad.append({"line": row["line"], "reason": reason, "content": record})
             continue
         first_lines[key] = row["line"]

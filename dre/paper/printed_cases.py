@@ -87,7 +87,7 @@ def _rows(record):
         if not isinstance(text, str) or not text.strip():
             raise ValueError(f"{case}: a response or the reference is missing or no text")
     try:
-        turns = [turn.text for turn in readers.turns_of(record.get("context"))]
+        turns = readers.turns_of(record.get("context"))
     except ValueError as error:
         raise ValueError(f"{case}: the context is not a list of turns ({error})") from None
     if not "".join(turns).strip():
