@@ -188,7 +188,7 @@ def test_responses_are_recorded_for_the_contexts_that_are_here(file):
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ('{"id": "a", "context": ["Hi."]}', "id 'a' is line 1's"),
+        ('{"id": "a", "context": ["Hi."]}', "id 'a' is there before"),
         ('{"id": "b", "context": [" "]}', "context: found .* expected a list of turns"),
         ('{"id": "b", "context": ["Hi."], "positive_responses": [""]}', "expected a list of texts"),
         ('{"prompt": ["Hi."]}', "the record has prompt"),

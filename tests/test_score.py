@@ -348,9 +348,7 @@ def test_a_function_may_judge_on_the_scale_of_a_prompt_which_becomes_0_to_5():
     assert table["score"].tolist()[:2] == [0.9, 1.8]
     assert table["score"].isna().tolist() == [False, False, True, True]
     assert table["status"].tolist() == ["ok", "ok", "malformed", "error"]
-    result = metric.compute(predictions=["Ho.", "Oh."], contexts=[["Hi."], ["Hi."]])
-    assert result.pop("signature").startswith("dre:judge|judge:function:test_score.")
-    assert result == {"score": 0.9, "scores": [0.9, None], "n_missing": 1}
+    assert str(metric.signature()).startswith("dre:judge|judge:function:test_score.")
 
     metric = DRE.load(judge=lambda _, response: len(response), prompt="geval_coherence")  # 1 to 3
     assert metric.score([["Hi."]] * 3, ["a", "bb", "ccc"])["score"].tolist() == [0, 2.5, 5]
@@ -407,10 +405,6 @@ def test_python_and_the_command_line_give_the_same_scores(slm):
     assert {"line", "length", "echo"} == {*of_command} - {*columns}
     pd.testing.assert_frame_equal(table[columns], of_command[columns], atol=1e-5)
     assert list(metric.score(contexts[:2], texts[:2])["id"]) == ["1", "2"]
-    result = metric.compute(predictions=texts, contexts=contexts)
-    assert result["scores"] == pytest.approx(list(of_command["score"]), abs=1e-5)
-    assert result["score"] == pytest.approx(of_command["score"].mean(), abs=1e-5)
-    assert metric.compute(texts[::-1], contexts)["signature"] != result["signature"]
     for call, message in [
         (lambda: metric.score(contexts[:2], texts[:1]), "sequences of lengths [1, 2]"),
         (lambda: metric.score(["Tea?"], texts[:1]), "context 1 is one text, 'Tea?': expected"),

@@ -53,8 +53,7 @@ def run(args: argparse.Namespace) -> int:
     if not _SMALLEST_ALPHA <= args.alpha < 1:
         raise DreError(f"--alpha is {args.alpha:g}: expected a level from 0.001 to 1, such as 0.05")
     comparison = compare_scores(args.new, args.old)
-    summary = {"comparisons": comparison.comparisons, "baselines": comparison.baselines}
-    systems.show(summary, args.alpha)
+    systems.show(comparison.comparisons, args.alpha)
 
     messages = [f"note: {note}" for note in comparison.notes]
     if comparison.missing:

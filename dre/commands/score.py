@@ -229,7 +229,7 @@ def _print_tables(summary, args, file, table):
     columns = ["rank", "system", "n", "n_missing", *measures]
     show(means, "Mean scores", note, columns, digits=systems.DIGITS)
     if summary["comparisons"]:
-        systems.show(summary)
+        systems.show([*summary["comparisons"], *summary["baselines"]])
         print("\n".join(systems.verdict(summary)))
     scores = counted(summary["rows"], "score")
     if args.output:

@@ -24,6 +24,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import compress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -275,10 +276,21 @@ def read(
     if left_out:
         counts = ", ".join(f"{count:,} {kind}" for kind, count in left_out.items())
         notes.append(f"left out: {counts}")
-    if _take_model_as_system(rows, taken, form):
+    table = pd.DataFrame(rows, columns=None if rows else ["line", *FIELDS, "has_roles"])
+    models = [str(record.get("model") or "").strip() for record in taken]
+    has_systems = "system" in form.fields or any(table["system"])
+    if not has_systems and all(models) and len(set(models)) > 1:
+        table["system"] = models
         notes.append("the column model names the systems; --field system= leaves it unread")
-    rows, taken = _without_equal_ids(rows, taken, bad)
-    table = pd.DataFrame(rows) if rows else pd.DataFrame(columns=["line", *FIELDS, "has_roles"])
+    is_again = table.duplicated(["system", "id"]).to_numpy(bool)
+    for k in is_again.nonzero()[0]:
+        reason = (
+            f"id {table['id'][k]!r} is there before: make ids unique in a system, or --field id="
+        )
+        bad.append({"line": table["line"][k], "reason": reason, "content": taken[k]})
+    bad.sort(key=lambda record: record["line"])
+    taken = list(compress(taken, ~is_again))
+    table = pd.DataFrame(table[~is_again]).reset_index(drop=True)
     table["context_id"] = [_context_id(turns) for turns in table["context"]]
     table = with_pair_ids(table)
     doubts = []
@@ -328,8 +340,8 @@ def refuse_doubts(doubts: Sequence[str], place: str | Path = "") -> None:
 def _records_of(record, form):
     """Yield a record, or one for each of its ``responses`` (texts, or objects with columns)."""
     responses: Any = record.get("responses") if isinstance(record, dict) else None
-    is_single = not isinstance(responses, list) or not responses
-    if is_single or "response" in form.fields or record.get("response"):
+    is_single = not isinstance(responses, list) or "response" in form.fields
+    if is_single or not responses or record.get("response"):
         yield record
         return
     shared = {column: value for column, value in record.items() if column != "responses"}
@@ -352,7 +364,7 @@ def _pair(record, line, form, needs, left_out):
     is_whole = column in (form.fields.get("messages"), *_DIALOGUES)
     left_out_here = Counter()
     all_turns = _all_turns(at(record, column), form, column, left_out_here)
-    turns = _spoken(all_turns, column, left_out_here)
+    turns = _spoken(all_turns, left_out_here)
     response = values["response"]
     if absent(response):
         if isinstance(record.get("responses"), dict):
@@ -378,14 +390,13 @@ def _pair(record, line, form, needs, left_out):
         raise ValueError(_about("response", response, record))
     left_out.update(left_out_here)
     number = record.get("response_number")
+    default_id = line if number is None else f"{line}.{number}"
     return {
         "line": line,
         "context": texts or None,
         "response": response,
         "reference": _reference(values["reference"]),
-        "id": _name(
-            values["id"], record.get("pair_id"), line if number is None else f"{line}.{number}"
-        ),
+        "id": _name(values["id"], record.get("pair_id"), default_id),
         "system": _system(values["system"]),
         "has_roles": bool(turns) and turns[0].side != "",
     }
@@ -444,7 +455,9 @@ def _about(name, value, record):
 
 def turns_of(value: Any) -> list[str]:
     """Return the texts of the turns of a dialogue; ValueError if it is none."""
-    return [turn.text for turn in _spoken(_all_turns(value, PLAIN, "context", Counter()), "", {})]
+    return [
+        turn.text for turn in _spoken(_all_turns(value, PLAIN, "context", Counter()), Counter())
+    ]
 
 
 def _all_turns(value, form, column, left_out):
@@ -474,7 +487,7 @@ def _all_turns(value, form, column, left_out):
     return turns
 
 
-def _spoken(turns, column, left_out):
+def _spoken(turns, left_out):
     """Return the turns that somebody spoke; messages of one speaker in a row are one turn.
 
     What nobody spoke is counted in ``left_out``, and so are messages that were joined.
@@ -482,15 +495,14 @@ def _spoken(turns, column, left_out):
     spoken = []
     last_speaker = None
     for turn in turns:
-        kind = f"{turn.side} messages" if turn.side in ("system", "tool") else ""
-        kind = kind or ("" if turn.text.strip() else "turns without a text")
-        if kind:
-            left_out[kind] = left_out.get(kind, 0) + 1
+        if turn.side in ("system", "tool"):
+            left_out[f"{turn.side} messages"] += 1
+        elif not turn.text.strip():
+            left_out["turns without a text"] += 1
             last_speaker = None if turn.side == "user" else last_speaker
         elif turn.speaker == last_speaker:
             spoken[-1] = turn._replace(text=f"{spoken[-1].text} {turn.text}")
-            kind = "messages joined to the one before, of the same speaker"
-            left_out[kind] = left_out.get(kind, 0) + 1
+            left_out["messages joined to the one before, of the same speaker"] += 1
         else:
             spoken.append(turn)
             last_speaker = turn.speaker
@@ -629,37 +641,6 @@ def _names(record):
     return names if len(names) < 200 else f"{names[:200]} ..."
 
 
-def _take_model_as_system(rows, taken, form):
-    """Let ``model`` name the systems if nothing else does and it has several values."""
-    models = [record.get("model") for record in taken]
-    is_name = [isinstance(model, str) and bool(model.strip()) for model in models]
-    has_systems = "system" in form.fields or any(row["system"] for row in rows)
-    if has_systems or not all(is_name) or len(set(models)) < 2:
-        return False
-    for row, model in zip(rows, models):
-        row["system"] = model.strip()
-    return True
-
-
-def _without_equal_ids(rows, taken, bad):
-    """Return the rows, and their records, without those whose system has their id already."""
-    first_lines = {}
-    kept = []
-    for row, record in zip(rows, taken):
-        key = (row["system"], row["id"])
-        if key in first_lines:
-            reason = (
-                f"id {row['id']!r} is line {first_lines[key]}'s: make ids unique in a system, or "
-                "leave them unread with --field id="
-            )
-            bad.append({"line": row["line"], "reason": reason, "content": record})
-            continue
-        first_lines[key] = row["line"]
-        kept.append((row, record))
-    bad.sort(key=lambda record: record["line"])
-    return [row for row, _ in kept], [record for _, record in kept]
-
-
 def absent(value: object) -> bool:
     """Return whether a value is absent: None, an empty text, or the NaN of an empty cell."""
     return value is None or value == "" or (isinstance(value, float) and value != value)
@@ -672,26 +653,11 @@ def is_text(value):
     return any(unicodedata.category(sign)[0] not in "ZC" for sign in value)
 
 
-def scores(
-    source: pd.DataFrame | str | Path, ids: Sequence[str], measures: Sequence[str] = ()
-) -> pd.DataFrame:
-    """Return the scores of a file or of a table.
+def scores(source: pd.DataFrame | str | Path, ids: Sequence[str]) -> pd.DataFrame:
+    """Return ``id``, ``system`` and ``score`` (finite, or NaN) of a table or a file of scores.
 
-    Parameters
-    ----------
-    source : a table, or a file with one record for each score. ``score`` may be ``score_llm``.
-    ids : names of the column with the id; the first one that exists is used.
-    measures : columns with further numbers. Those that exist are returned.
-
-    Returns
-    -------
-    DataFrame
-        ``id`` and ``system`` (texts), ``score`` and ``measures`` (finite numbers, or NaN).
-
-    Raises
-    ------
-    DreError
-        If a column is absent, or has something else than finite numbers and empty cells.
+    The id is the first of the columns ``ids`` that exists; ``score`` may be called ``score_llm``.
+    DreError if there is no score, or it is something else than finite numbers and empty cells.
     """
     if isinstance(source, pd.DataFrame):
         name, table = "the table", source
@@ -699,21 +665,17 @@ def scores(
         name = str(source)
         table = pd.DataFrame([_score_record(name, *pair) for pair in records(source)])
     try:
-        id_column = next(column for column in ids if column in table)
-        score_column = "score" if "score" in table else "score_llm"
-        columns = {"score": table[score_column]}
-        columns |= {measure: table[measure] for measure in measures if measure in table}
-        numbers = pd.DataFrame(columns).replace("", None).apply(pd.to_numeric).astype(float)
-        names = table[id_column].map(_context_key)
-        is_infinite = (numbers.abs() == math.inf).to_numpy().any(axis=1)
-        if is_infinite.any():
-            raise ValueError(f"a number of {names[is_infinite.argmax()]} is infinite")
+        names = table[next(column for column in ids if column in table)].map(_context_key)
+        score = table["score" if "score" in table else "score_llm"].replace("", None)
+        score = pd.Series(pd.to_numeric(score), dtype=float)
+        if (score.abs() == math.inf).any():
+            raise ValueError(f"the score of {names[score.abs().idxmax()]} is infinite")
     except (StopIteration, LookupError, ValueError, TypeError) as error:
         found = _names(dict(table))
         expected = f"score (a finite number or nothing), and {' or '.join(ids)}"
         raise DreError(f"{name}: found {found} ({error}): expected {expected}") from None
     system = table["system"] if "system" in table else pd.Series("", table.index)
-    result = numbers.assign(id=names, system=system.fillna("").map(_name))
+    result = pd.DataFrame({"id": names, "system": system.fillna("").map(_name), "score": score})
     if name.removesuffix(".gz").endswith(".csv"):
         for column in ("id", "system"):
             result[column] = result[column].map(_without_apostrophe)

@@ -26,7 +26,7 @@ class Comparison:
 
     Attributes
     ----------
-    comparisons, baselines : as `dre.score.systems.summarise` has them, where a is new and b is old.
+    comparisons : as `dre.score.systems.summarise` has them, where a is new and b is old.
     missing : the share of the contexts of either file without a new score, in [0, 1]. Those of a
         system that is gone count as missing; those of a system that was added do not count.
     removed, added : the names of systems that only the old, or only the new file has.
@@ -34,7 +34,6 @@ class Comparison:
     """
 
     comparisons: list[dict]
-    baselines: list[dict]
     missing: float
     removed: list[str]
     added: list[str]
@@ -72,8 +71,8 @@ def compare_scores(new: pd.DataFrame | str | Path, old: pd.DataFrame | str | Pat
     say that their scores were made by different models, judges or prompts.
     """
     notes = _check_makers(new, old)
-    new_table = readers.scores(new, _CONTEXT_COLUMNS, systems.BASELINES)
-    old_table = readers.scores(old, _CONTEXT_COLUMNS, systems.BASELINES)
+    new_table = readers.scores(new, _CONTEXT_COLUMNS)
+    old_table = readers.scores(old, _CONTEXT_COLUMNS)
     names = [set(table["system"]) for table in (new_table, old_table)]
     shared = names[0] & names[1]
     if not shared and len(names[0]) == len(names[1]) == 1:
@@ -90,14 +89,8 @@ def compare_scores(new: pd.DataFrame | str | Path, old: pd.DataFrame | str | Pat
     matched, scored = new_table[is_matched], new_table[is_matched & new_table["score"].notna()]
     expected = {*zip(old_table["system"], old_table["id"]), *zip(matched["system"], matched["id"])}
     n_scored = len({*zip(scored["system"], scored["id"])})
-    by_measure = {
-        measure: _differences(new_table, old_table, sorted(shared), measure)
-        for measure in ("score", *systems.BASELINES)
-        if measure in new_table and measure in old_table
-    }
     return Comparison(
-        comparisons=by_measure.pop("score"),
-        baselines=[row for rows in by_measure.values() for row in rows],
+        comparisons=_differences(new_table, old_table, sorted(shared)),
         missing=1 - n_scored / len(expected),
         removed=sorted(set(old_table["system"]) - shared),
         added=sorted(set(new_table["system"]) - shared),
@@ -105,19 +98,16 @@ def compare_scores(new: pd.DataFrame | str | Path, old: pd.DataFrame | str | Pat
     )
 
 
-def _differences(new_table, old_table, names, measure):
-    """Compare new with old in one measure: a row per system, p-values corrected over them."""
-    new_means, old_means = (
-        table.groupby(["system", "id"])[measure].mean() for table in (new_table, old_table)
-    )
+def _differences(new_table, old_table, names):
+    """Compare new with old: a row per system, p-values corrected over them."""
     rows = []
     for name in names:
-        of_both = {
-            f"{name} (new)".strip(): new_means[name],
-            f"{name} (old)".strip(): old_means[name],
+        means = {
+            f"{name} (new)".strip(): new_table[new_table["system"] == name],
+            f"{name} (old)".strip(): old_table[old_table["system"] == name],
         }
-        (row,) = systems.compare_systems(pd.concat(of_both, axis=1))
-        rows.append({"measure": measure, **row})
+        columns = {key: table.groupby("id")["score"].mean() for key, table in means.items()}
+        rows += systems.compare_systems(pd.DataFrame(columns))
     p_holm = stats.holm([row["p_permutation"] for row in rows])
     return [{**row, "p_holm": p} for row, p in zip(rows, p_holm)]
 

@@ -1,7 +1,5 @@
 """The metric: a trained SLM, a judge, or both fused, as Table 4 names the methods."""
 
-import difflib
-import json
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -19,7 +17,6 @@ from dre.datasets import readers
 from dre.datasets.readers import Form
 from dre.environment import VERSION
 from dre.errors import DreError, TryLater
-from dre.files import sha256
 from dre.judges import prompts
 from dre.progress import Progress
 from dre.score import language
@@ -67,7 +64,6 @@ METHODS = {
 }
 #: The papers' names of methods.
 ALIASES = {"slm": "small", "non_dre": "judge", "ex_dre": "product"}
-OPTIONS = ("slm", "judge", "method", "prompt", "accuracies")
 COLUMNS = ["line", "id", "system", "context_id", "distance", "scaled_distance", "fits"]
 COLUMNS += ["score_slm", "score_llm", "s_inf", "score", "status", "reason", "left_out"]
 #: What the table of scores calls the numbers of the papers: s_d is the distance, scaled to the
@@ -122,11 +118,8 @@ class DRE:
         DreError
             If something is not given, not there, damaged, or of no use to the method.
         """
-        for name in options:
-            nearest = difflib.get_close_matches(name, OPTIONS, 1, 0.75)
-            if nearest or not isinstance(judge, str):
-                advice = f"did you mean {nearest[0]}?" if nearest else "only named judges have some"
-                raise DreError(f"there is no option {name!r}: {advice}")
+        if options and not isinstance(judge, str):
+            raise DreError(f"there is no option {', '.join(options)}: only named judges have some")
         method = check_options(method, judge, prompt, accuracies, slm)
         needs = METHODS[method].needs
         metric = cls(method, accuracies=accuracies)
@@ -169,32 +162,6 @@ class DRE:
         """
         table = self.score_pairs(_pairs(contexts, responses, references, ids, systems))
         return table.drop(columns="line")
-
-    def compute(
-        self,
-        predictions: Iterable[str],
-        contexts: Iterable[Sequence],
-        references: Iterable[str | None] | None = None,
-    ) -> dict:
-        """Score responses in the manner of Hugging Face's ``evaluate``.
-
-        Returns
-        -------
-        dict
-            ``score``, the mean; ``scores``, one per prediction, None where there is none;
-            ``n_missing``, the number of these; ``signature``, the line to quote beside them.
-        """
-        pairs = _pairs(contexts, predictions, references)
-        scores = pd.Series(self.score_pairs(pairs)["score"])
-        columns = [list(pairs[name]) for name in ("context", "response", "reference")]
-        signature = self.signature(sha256(json.dumps(columns, ensure_ascii=False)))
-        has_score = scores.notna()
-        return {
-            "score": float(scores.mean()) if has_score.any() else None,
-            "scores": scores.astype(object).where(has_score, None).tolist(),
-            "n_missing": int((~has_score).sum()),
-            "signature": str(signature),
-        }
 
     def score_pairs(
         self, pairs: pd.DataFrame, progress: bool = False, keep: bool = False

@@ -225,12 +225,14 @@ def least_contexts(n_tests: int, alpha: float = stats.LEVEL) -> int:
     return math.floor(2 - math.log2(alpha / n_tests))
 
 
-def show(summary: dict, alpha: float = stats.LEVEL) -> None:
-    """Print the comparisons of a summary, beside the differences in length and echo.
+def show(comparisons: Sequence[dict], alpha: float = stats.LEVEL) -> None:
+    """Print comparisons, perhaps those of several measures, each named by ``measure``.
 
     ``alpha`` is the level of the tests, of which the note says how many contexts they need.
     """
-    needed = least_contexts(max(1, len(summary["comparisons"])), alpha)
+    rows = [{"measure": "score", **row} for row in comparisons]
+    n_tests = sum(row["measure"] == "score" for row in rows)
+    needed = least_contexts(max(1, n_tests), alpha)
     note = (
         "Difference a - b on the contexts of both; permutation test by context (which needs "
         f"{needed}), after Holm. Length: words; echo: share of words that the context has. "
@@ -239,7 +241,6 @@ def show(summary: dict, alpha: float = stats.LEVEL) -> None:
     columns = ["a", "b", "measure", "difference", "p_holm", "n_contexts", "visible"]
     digits = {"difference": 3, "p_holm": 4, "visible": 3}
     headers = {"visible": "Smallest difference that could be seen"}
-    rows = [{"measure": "score", **row} for row in summary["comparisons"]] + summary["baselines"]
     tables.show(pd.DataFrame(rows), "Comparisons", note, columns, headers, digits)
 
 
