@@ -409,7 +409,7 @@ def test_python_and_the_command_line_give_the_same_scores(slm):
         (lambda: metric.score(contexts[:2], texts[:1]), "sequences of lengths [1, 2]"),
         (lambda: metric.score(["Tea?"], texts[:1]), "context 1 is one text, 'Tea?': expected"),
         (lambda: DRE.load(methd="slide"), "there is no option methd"),
-        (lambda: DRE.load(temperature=0), "no option 'temperature': only named judges have"),
+        (lambda: DRE.load(temperature=0), "no option temperature: only named judges have"),
     ]:
         with pytest.raises(DreError, match=re.escape(message)):
             call()
