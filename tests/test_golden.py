@@ -381,7 +381,7 @@ def read_as(provider, answers, *words, first=GOOD):
     with Server(script) as server:
         _, table = judge_run(server, provider, servers.pairs(len(answers)), *words)
     table.insert(0, "answer", list(answers))
-    return table[["answer", "status", "score_llm", "label"]].iloc[1:]
+    return table.reindex(columns=["answer", "status", "score_llm", "label"]).iloc[1:]
 
 
 def test_answers_of_each_sdk_are_read_as_before(sdk):
@@ -406,7 +406,7 @@ def test_answers_of_each_sdk_are_read_as_before(sdk):
             status, table = judge_run(server, provider, servers.pairs(1))
         row = {"answer": answer, "exit": status}
         if table is not None:
-            row |= table.loc[0, ["status", "score_llm"]].to_dict()
+            row |= table.reindex(columns=["status", "score_llm"]).loc[0].to_dict()
         rows.append(row)
     check_table(f"answers/{name}.csv", rows)
 

@@ -4,7 +4,7 @@ import argparse
 import hashlib
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -210,3 +210,12 @@ def short(text: str, longest: int = 300) -> str:
     line = " ".join(text.split())
     half = longest // 2
     return line if len(line) <= longest else f"{line[:half]} [...] {line[-half:]}"
+
+
+def filled(table: pd.DataFrame, columns: Iterable[str]) -> list[str]:
+    """Return those of some columns that a table has, and that are not empty in every row."""
+    return [
+        name
+        for name in columns
+        if name in table and any(not readers.absent(value) for value in table[name])
+    ]

@@ -9,7 +9,13 @@ import pandas as pd
 from dre import fusion
 from dre.commands import inputs
 from dre.commands.judge_options import add_options, add_prompt_options, open_from, prompt_from
-from dre.commands.outputs import TRY_LATER, WRONG, check_output, own_output, write_summary
+from dre.commands.outputs import (
+    TRY_LATER,
+    WRONG,
+    check_output,
+    own_output,
+    write_summary,
+)
 from dre.datasets import readers
 from dre.environment import VERSION
 from dre.errors import DreError
@@ -89,7 +95,7 @@ def _run(args):
     table = pd.concat([names, table], axis=1)
     if args.output:
         write_summary(args.output, signature, {})
-        write(table, args.output)
+        write(table[inputs.filled(table, table)], args.output)
     counts = table["status"].value_counts()
     print(f"{len(table):,} pairs: {', '.join(f'{n:,} {name}' for name, n in counts.items())}")
     for status in counts.index.difference(["ok"]):

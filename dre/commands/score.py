@@ -18,7 +18,6 @@ from dre.commands.outputs import (
     refuse_to_replace,
     write_summary,
 )
-from dre.datasets import readers
 from dre.errors import DreError
 from dre.files import replace, write
 from dre.score import language, report, systems
@@ -139,7 +138,7 @@ def score(args: argparse.Namespace) -> int:
         is_for_later = bool({"missing", "error"} & set(table["status"]))
         return TRY_LATER if is_for_later else WRONG
     summary["notes"] = [*file.notes, *notes]
-    written = table[_filled(table, table)]
+    written = table[inputs.filled(table, table)]
     if args.output:
         write_summary(args.output, signature, summary)
         write(written, args.output)
@@ -192,15 +191,6 @@ def _notes(table, file, summary):
     return notes
 
 
-def _filled(table, columns):
-    """Return those of some columns that are not empty in every row."""
-    return [
-        name
-        for name in columns
-        if name in table and any(not readers.absent(value) for value in table[name])
-    ]
-
-
 def _print_tables(summary, args, file, table):
     """Print the means, the comparisons, and the score of each reply where there are few."""
     means = pd.DataFrame(summary["systems"])
@@ -216,7 +206,7 @@ def _print_tables(summary, args, file, table):
         note += " The small model does not notice a reply that contradicts its context."
     if len(table) <= _FEW:
         rows = table.assign(reply=[inputs.short(text, 60) for text in file.pairs["response"]])
-        columns = _filled(rows, ["id", "system", "reply", "score", "left_out", "reason"])
+        columns = inputs.filled(rows, ["id", "system", "reply", "score", "left_out", "reason"])
         about = "Not read: what repeats the context." if "left_out" in columns else ""
         show(rows, "Scores", about, columns, {"left_out": "Not read"})
     # The small model's or the judge's score is the score where the other has no part in it.
