@@ -718,6 +718,8 @@ def test_contexts_to_train_on_are_read_as_pairs_are(tmp_path):
     assert first.positives == second.positives == (REPLY,)
     assert second.adversarials == ("No.", "Oh.")
     assert (first.id, second.id, first.set, first.split) == ("7", "2", "own", "train")
+    alone = [{"context": [f"{k} / {k}?"]} for k in range(12)]  # to have responses written for
+    assert len(dialogues.read_contexts(jsonl(tmp_path / "own.jsonl", alone), tell=str)) == 12
     rows[1]["adversarial_negative_responses"] = ["No.", " "]
     with pytest.raises(DreError, match=r"own.jsonl:2: adversarial_negative_responses is"):
         dialogues.read_contexts(jsonl(tmp_path / "own.jsonl", rows), Form(fields))

@@ -112,7 +112,7 @@ def _marks(read):
             in_contexts[mark] += 1
             examples.setdefault(mark, turn)
     for mark, count in in_contexts.most_common():
-        rates = {place: counts[mark] / lengths[place] for place, counts in occurrences.items()}
+        rates = {p: counts[mark] / max(1, lengths[p]) for p, counts in occurrences.items()}
         is_separator = _SEPARATOR.fullmatch(mark)
         if not is_separator and len(read) < ENOUGH:
             continue
