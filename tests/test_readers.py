@@ -184,6 +184,17 @@ REFUSED = {  # a record, and words of the reason
         {"messages": [ANSWER | {"date": {"$date": 1}}, CHAT[1] | {"date": {"$date": 2}}]},
         "messages ends with the user",
     ),
+    "one turn of the dialogue system": (
+        {
+            "context": [
+                {"speaker": side, "text": side, "date": date}
+                for side, date in zip(("USER", "SYSTEM", "USER"), (5, 6, 7))
+            ],
+            "response": "a",
+        },
+        "--role system=assistant",
+    ),
+    "a short prompt for a system": (PAIR | {"system": "You are a pirate."}, "expected a name"),
     "newest first": (
         {"messages": [ANSWER | {"ts": "3"}, CHAT[1] | {"ts": "2"}, CHAT[0] | {"ts": "1"}]},
         "messages is not in the order of ts",
@@ -224,9 +235,14 @@ def test_messages_of_one_speaker_are_joined_and_counted_unless_another_said_noth
 
 def test_times_in_order_and_other_columns_that_fall_are_no_fault():
     falling = [{"sentiment": 3, "date": "31/12/2024"}, {"sentiment": 1, "date": "01/01/2025"}]
+    falling[0] |= {"sent_at": "2025-01-01T10:00+02:00", "time": 2.3}
+    falling[1] |= {"sent_at": "2025-01-01T08:01Z", "time": 0.1}
     chat = [message | more for message, more in zip(CHAT, falling)]
     record = {"messages": [*chat, ANSWER | {"date": None, "sentiment": 0}]}
     assert not readers.read([(1, record)]).bad_records
+    backwards = {"messages": [ANSWER | {"ts": 3}, CHAT[1] | {"ts": 2}, ANSWER | {"ts": 1}]}
+    assert readers.read([(1, backwards)]).bad_records
+    assert not readers.read([(1, backwards)], Form(as_it_is=True)).bad_records
 
 
 def test_blanks_between_words_make_no_other_context():
@@ -235,7 +251,11 @@ def test_blanks_between_words_make_no_other_context():
 
 
 def test_a_separator_that_no_record_has_is_refused():
-    with pytest.raises(DreError, match="--separator '__eou__' stands in no record"):
+    for separator in ("\n", "\t", "'\\"):
+        record = {"context": separator.join(TURNS), "response": REPLY}
+        reading = readers.read([(1, record)], Form(separator=separator))
+        assert reading.pairs["context"].tolist() == [TURNS]
+    with pytest.raises(DreError, match="--separator '__eou__' stands in no context that is one"):
         readers.read([(1, PAIR)], Form(separator="__eou__"))
 
 
@@ -264,6 +284,19 @@ def test_several_responses_are_a_pair_each():
     assert table["response"].tolist() == ["Yes.", "No."]
     assert table["system"].tolist() == ["a", "b"]
     assert readers.read([(4, record | {"id": "x"})]).pairs["id"].tolist() == ["x.0", "x.1"]
+
+
+def test_a_model_that_is_empty_somewhere_names_no_systems_and_is_said():
+    rows = [PAIR | {"model": name} for name in ("m1", "m2", None)]
+    reading = readers.read(enumerate(rows, 1))
+    assert set(reading.pairs["system"]) == {""}
+    assert "model is empty in 1 records, and names no systems" in reading.notes
+
+
+def test_the_replies_of_a_list_may_have_another_name():
+    record = {"context": list(TURNS), "responses": [{"text": "Yes."}, {"text": "No."}]}
+    table = readers.read([(1, record)], Form(fields={"response": "text"})).pairs
+    assert table["response"].tolist() == ["Yes.", "No."]
 
 
 def test_models_are_systems_unless_there_are_systems_or_one_model_alone():
@@ -414,6 +447,11 @@ LOOKED_AT = {  # records, words of the finding, and whether it is a reason to st
         "decoded or cut",
         False,
     ),
+    "a name in brackets": (
+        pairs_of(12, lambda k: [f"[Ann{k}] hi", f"Mr. Bo (Agent): {k}"]),
+        "'a name:'",
+        True,
+    ),
     "few names": (pairs_of(2, lambda k: [f"User: is it {k}?"]), "'user'", False),
     "raters": (pairs_of(1) * 3, "2 of 3 pairs are there before", False),
     "entities": (pairs_of(12, lambda k: [f"Tom &amp; {k}"]), "'Tom &amp; 0'", False),
@@ -467,6 +505,11 @@ def test_texts_with_roles_are_not_searched_and_plain_talk_raises_no_alarm():
             12, lambda k: [f"it 's {k} , i think ( yes ) :) see http://a.b/c" + " - no" * (k % 2)]
         ),
         pairs_of(12, lambda k: [f"{'so ' * k}**no**, at 10:{k + 10}: that is it!", "Yes. :D"]),
+        [
+            PAIR | {"context": [f"Is it {k}?"], "response": f"{text}, {k}.", "system": f"m{k}"}
+            for k, text in enumerate(["Yes: it is", "- leek", "96 / 3", "*nods*", "No", "So"] * 2)
+        ],
+        pairs_of(12, input=""),
         pairs_of(30, lambda k: ["Hi!"] if k % 7 == 0 else [f"Is it {k}?"], lambda k: "Hi!"),
         pairs_of(1, lambda k: ["Note: call me / or her; at 10:30 - today."]),
     ]

@@ -27,15 +27,17 @@ _SEPARATOR = re.compile(
     re.IGNORECASE,
 )
 _USUAL = {*".,!?'\"’“”()", "...", "..", "`", "```", "**"}
-_COLON = re.compile(r"([^\W\d][\w '-]{0,40}?)\s?[:：>](?![/)(D])")
+_COLON = re.compile(r"([^\W\d][\w .'()-]{0,40}?)\s?[:：>](?![/)(D])")
 _DASH = re.compile(r"([^\W\d]\w{0,15} [-–—|>])\s")
 _SIGNS = re.compile(r"(?=\S*[\[\](){}<>#@|*=~\\/:_]|\S*\d\S)(\S{1,25})\s+\S")
+_ALL = "a name:"  # before all turns of a dialogue, whichever it is
 #: Marks of texts that were not decoded, or not cut where a reply ends.
 _RAW = re.compile(
     r"&(?:[a-z]{2,6}|#\d+);|_comma_|[ĠĊ▁]|@[,.-]@|\w@@ | ##\w|</?\w{1,8}>|<\|\w+\|>|\[/?INST\]"
     r"|â€|Ã[©¨¤¶¼]|\\u[0-9a-f]{4}|__(?:unk|end|eou|eot)__"
     r"|\n\s*(?:User|Human|Assistant|Bot|AI|Customer|System)\s?:"
 )
+_SPEAKERS = {"user", "human", "assistant", "bot", "ai", "system", "agent", "customer", _ALL}
 _PERSONA = ("your persona:", "partner's persona:", "__knowledge__", "you are a ", "you are an ")
 _MISSING = {"nan", "NaN", "None", "none", "null", "NULL", "undefined", "<NA>", "N/A", "NA", "#N/A"}
 _MISSING |= {r"\N", "#NAME?", "-", "[deleted]", "[removed]"}
@@ -138,16 +140,16 @@ def _names(read):
         sizes.update({None, pair.system})
         found = {(None, _name(turn)): turn for turn in pair.turns}
         found |= {(pair.system, _name(pair.response)): pair.response}
-        has_colons = [bool(_COLON.match(turn.strip())) for turn in pair.turns]
-        if len(has_colons) > 1 and all(has_colons):  # other names in each dialogue
-            found[None, "a name:"] = pair.turns[0]
+        texts = pair.texts() if len(pair.turns) == 1 else pair.turns
+        if all(map(_name, texts)):  # perhaps other names in each dialogue
+            found[None, _ALL] = pair.turns[0]
         for (place, name), text in found.items():
             counts[place, name] += bool(name)
             examples.setdefault(name, text)
     shares = {}
     for (place, name), count in counts.items():
         share = count / sizes[place]
-        if name and share >= _OFTEN and (count > 1 or name == "a name:" or place is not None):
+        if share >= _OFTEN and count >= (1 if name in _SPEAKERS else 3):
             shares[name] = max(share, shares.get(name, 0))
     if shares:
         first = next(iter(shares))
@@ -225,7 +227,8 @@ def _columns(records):
     questions = Counter()
     for record in records:
         if isinstance(record.get("context"), list):
-            questions.update(name for name in _QUESTIONS if isinstance(record.get(name), str))
+            texts = {name: record.get(name) for name in _QUESTIONS}
+            questions.update(name for name in texts if str(texts[name] or "").strip())
         for column, value in record.items():
             for entry in value if isinstance(value, list) else [value]:
                 with suppress(TypeError, ValueError, OverflowError):

@@ -24,6 +24,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import compress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -51,9 +52,7 @@ _ROLES = {
 }
 #: Half of a character (a surrogate), which no tokeniser accepts.
 _HALF = re.compile("[\ud800-\udfff]")
-_TIME = re.compile(r"(ts|time|date|timestamp|datetime|(created|sent)_?(at|on)?)", re.IGNORECASE)
-_ISO = re.compile(r"\d{4}-\d\d-\d\d")
-_NUMBER = re.compile(r"\d{1,20}(\.\d+)?")
+_TIME = re.compile(r"(ts|date|timestamp|datetime|(created|sent)_?(at|on|time)?)", re.IGNORECASE)
 _LONGEST_NAME = 8  # words of a system's name; more are a prompt
 
 
@@ -269,8 +268,14 @@ def read(
         raise DreError(
             f"--field names {', '.join(unknown)}: no record has it; they have {_names(columns)}"
         )
-    if form.separator and taken and not any(form.separator in str(record) for record in taken):
-        raise DreError(f"--separator {form.separator!r} stands in no record")
+    column = form.fields.get("messages") or form.fields.get("context") or "context"
+    texts = [at(record, column) for record in taken]
+    if (
+        form.separator
+        and texts
+        and not any(form.separator in text for text in filter(_is_str, texts))
+    ):
+        raise DreError(f"--separator {form.separator!r} stands in no {column} that is one text")
 
     notes = []
     if left_out:
@@ -282,6 +287,8 @@ def read(
     if not has_systems and all(models) and len(set(models)) > 1:
         table["system"] = models
         notes.append("the column model names the systems; --field system= leaves it unread")
+    elif not has_systems and len(set(filter(None, models))) > 1:
+        notes.append(f"model is empty in {models.count('')} records, and names no systems")
     is_again = table.duplicated(["system", "id"]).to_numpy(bool)
     for k in is_again.nonzero()[0]:
         reason = (
@@ -340,8 +347,8 @@ def refuse_doubts(doubts: Sequence[str], place: str | Path = "") -> None:
 def _records_of(record, form):
     """Yield a record, or one for each of its ``responses`` (texts, or objects with columns)."""
     responses: Any = record.get("responses") if isinstance(record, dict) else None
-    is_single = not isinstance(responses, list) or "response" in form.fields
-    if is_single or not responses or record.get("response"):
+    has_own = not absent(at(record, form.fields.get("response") or "response"))
+    if not isinstance(responses, list) or not responses or has_own:
         yield record
         return
     shared = {column: value for column, value in record.items() if column != "responses"}
@@ -473,16 +480,17 @@ def _all_turns(value, form, column, left_out):
         raise ValueError(f"{column} is {value!r:.60}: expected a list of turns, oldest first")
     if len({isinstance(item, str) for item in value}) > 1:
         raise ValueError(f"{column} has texts beside {value!r:.60}: expected texts or messages")
-    _refuse_other_order(value, column)
+    if not form.as_it_is:
+        _refuse_other_order(value, column)
     turns = [
         _turn(item, f"{column}, turn {number}", number, form, left_out)
         for number, item in enumerate(value, 1)
     ]
-    sides = Counter(turn.side for turn in turns)
-    if sides["system"] > 1 and sides["user"] and not sides["assistant"]:
+    sides = [turn.side for turn in turns]
+    if "system" in sides[1:] and "assistant" not in sides:
         raise ValueError(
-            f"{column} has {sides['system']} messages of the system and none of the assistant: "
-            "--role system=assistant says that it is the dialogue system"
+            f"{column} has messages of the system, and none of the assistant: --role "
+            "system=assistant says that it is the dialogue system"
         )
     return turns
 
@@ -527,12 +535,20 @@ def _turns_of_text(text, form, column):
 def _refuse_other_order(messages, column):
     """Raise ValueError if the times of messages, numbers or ISO 8601, run backwards."""
     objects = [message for message in messages if isinstance(message, dict)]
-    for key in filter(_TIME.fullmatch, map(str, objects[0] if objects else ())):
-        times = [message.get(key) for message in objects]
-        numbers = [float(str(time)) for time in times if _NUMBER.fullmatch(str(time))]
-        texts = [str(time) for time in times if _ISO.match(str(time))]
-        if numbers != sorted(numbers) or texts != sorted(texts):
+    for key in dict.fromkeys(str(key) for message in objects for key in message):
+        times = [_time(message.get(key)) for message in objects] if _TIME.fullmatch(key) else []
+        known = [time for time in times if time is not None]
+        if known != sorted(known):
             raise ValueError(f"{column} is not in the order of {key}; {RECIPES}")
+
+
+def _time(value):
+    """Return the time that a number or a text in ISO 8601 means; None if it is neither."""
+    with suppress(ValueError, TypeError, OverflowError):
+        return float(value)
+    with suppress(ValueError, TypeError, OverflowError):
+        return datetime.fromisoformat(value).timestamp()
+    return None
 
 
 def _turn(item, place, number, form, left_out):
@@ -603,8 +619,9 @@ def at(record: Any, path: str) -> Any:
 
 def _system(value):
     """Return the name of a system; ValueError if it is a prompt."""
-    is_text = isinstance(value, str)
-    if isinstance(value, (list, dict)) or (is_text and len(value.split()) > _LONGEST_NAME):
+    words = value.split() if isinstance(value, str) else []
+    is_sentence = len(words) > 1 and value.strip()[-1] in ".!?"
+    if isinstance(value, (list, dict)) or is_sentence or len(words) > _LONGEST_NAME:
         raise ValueError(
             f"system is {value!r:.60}: expected a name. --field system=COLUMN names the column "
             "that has it, --field system= none"
