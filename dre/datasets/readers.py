@@ -269,12 +269,8 @@ def read(
             f"--field names {', '.join(unknown)}: no record has it; they have {_names(columns)}"
         )
     column = form.fields.get("messages") or form.fields.get("context") or "context"
-    texts = [at(record, column) for record in taken]
-    if (
-        form.separator
-        and texts
-        and not any(form.separator in text for text in filter(_is_str, texts))
-    ):
+    texts = [text for record in taken if isinstance(text := at(record, column), str)]
+    if form.separator and taken and not any(form.separator in text for text in texts):
         raise DreError(f"--separator {form.separator!r} stands in no {column} that is one text")
 
     notes = []
