@@ -50,8 +50,14 @@ def test_objects_one_behind_the_other_are_contexts_with_five_and_five(file):
 
 def test_numbers_and_blank_lines_are_no_responses(file):
     numbered = ["", *(f"{n}. {text}" for n, text in enumerate(GOOD, 1))]
-    [entry] = authors.read(file(written(0, numbered, BAD[:2]))).entries
+    dashed = [f"- {text}" for text in (*BAD[:2], BAD[0])]
+    [entry] = authors.read(file(written(0, numbered, dashed))).entries
     assert entry.positives == tuple(GOOD) and entry.adversarials == tuple(BAD[:2])
+
+
+def test_marks_of_speakers_are_no_words_of_a_turn(file):
+    [entry] = authors.read(file(written(0, context="So?\nSS: A big one?\nFS: Yes.\n"))).entries
+    assert entry.turns == ("0: So?", "A big one?", "Yes.")
 
 
 SHIFTED = [*GOOD[3:], "", "Adversarial negative responses", BAD[0]]
@@ -62,6 +68,7 @@ SHIFTED = [*GOOD[3:], "", "Adversarial negative responses", BAD[0]]
     [
         written(9, SHIFTED),
         written(9, GOOD, SHIFTED),
+        written(9, [*GOOD[:2], "Adversarial negative responses"]),
         written(9, []),
         written(9, GOOD, ["", " "]),
         written(9, GOOD, GOOD[:1]),
@@ -69,9 +76,9 @@ SHIFTED = [*GOOD[3:], "", "Adversarial negative responses", BAD[0]]
     ],
 )
 def test_what_cannot_be_used_is_counted(file, bad):
-    reading = authors.read(file(written(0), bad, written(1), written(2)))
-    assert [entry.turns[0][0] for entry in reading.entries] == ["0", "1", "2"]
-    assert reading.in_words() == "boats.json: 3 of 4 contexts can be used"
+    reading = authors.read(file(written(0), bad, written(1)))
+    assert [entry.turns[0][0] for entry in reading.entries] == ["0", "1"]
+    assert reading.in_words() == "boats.json: 2 of 3 contexts can be used"
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,8 @@ def test_p_values_agree_with_scipy_and_are_corrected_after_holm():
     for n, smallest in ((13, 2 / 2**13), (50, 1 / 10_001)):  # of all swaps, and of 10,000
         (row,) = systems.compare_systems(pd.DataFrame({"a": range(1, n + 1), "b": 0}))
         assert row["p_permutation"] == pytest.approx(smallest)
+        (row,) = systems.compare_systems(pd.DataFrame({"a": range(n), "b": range(n)}))
+        assert row["p_permutation"] == 1
 
 
 def test_missing_scores_are_counted_and_left_out():
@@ -141,9 +143,12 @@ def test_the_verdict_is_a_sentence_on_every_two_systems():
         "b is better than a, by 0.500 [0.300, 0.700]": (-0.5, -0.7, -0.3, 0.049, 9),
         "a and b: no difference is proven (0.500 in favour of a)": (0.5, 0.3, 0.7, 0.05, 9),
         "b and a: no difference is proven (0.250 in favour of b)": (-0.25, None, None, None, 1),
+        "a and b: no difference is proven (0)": (0, -0.1, 0.1, 1, 9),
     }
     rows = [{"a": "a", "b": "b", **dict(zip(names, numbers))} for numbers in cases.values()]
     assert systems.verdict({"comparisons": rows}) == [*cases]
+    (sentence,) = systems.verdict({"comparisons": [rows[0] | {"a": ""}]}, 0.01)
+    assert sentence == "(no name) and b: no difference is proven (0.500 in favour of (no name))"
     a, b = frame(range(1, 11), range(10)), frame(range(10), range(10), "b")
     first, *others = systems.verdict(summarise(a, b, frame([3, 3], [77, 78], "c")))
     assert first == "a is better than b, by 1.000 [1.000, 1.000]"

@@ -195,6 +195,7 @@ def test_responses_are_recorded_for_the_contexts_that_are_here(file):
         ('"Hi."', "found 'Hi.', expected an object with context"),
         ('{"id": "b", "context": ["Hi."], "positive_responses": {"a": 1}}', "a list of texts"),
         ('{"id": "b", "context": ["Hi."], "positive_responses": [1]}', "a list of texts"),
+        ('{"id": "b", "context": ["Hi."], "response": 5}', "response: found 5"),
     ],
 )
 def test_a_context_of_a_user_that_cannot_be_read_is_named_by_file_and_line(tmp_path, line, reason):

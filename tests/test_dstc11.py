@@ -20,8 +20,9 @@ RECORDS = [
     rated_record(1, CONTEXT, "Lawns do not freeze.", relevance=[1, 2], content=[3, 3]),
     rated_record(2, OTHER, "My uncle, on Sundays.", relevance=[5, None], content=[2, 4]),
     rated_record(3, OTHER, "", relevance=[1, 1]),
-    {"dialogue_id": "made-4", "context": "\n".join(OTHER), "response": "Nobody."},
+    {"dialogue_id": "made-4", "context": "\n".join(OTHER), "response": "My uncle, on Sundays."},
 ]
+RECORDS[1]["annotations"]["content"] = 3  # of one person
 WHOLE_DIALOGUES = [{"context": "A\nB", "annotations": {"Overall": [3]}}]
 CORPUS = [["Is it far?", "No, a mile.", "Then we walk."], ["Cold soup?", "In summer, yes."]]
 

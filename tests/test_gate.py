@@ -36,6 +36,8 @@ def files(tmp_path, monkeypatch):
         "two": pd.concat([table(OLD), table(OLD, "gone")]),
         "holes": table(np.where(np.arange(40) < 4, np.nan, OLD)),
         "fewer": table(OLD)[4:],
+        "more": pd.concat([table(np.where(np.arange(40) < 4, np.nan, OLD)), table(OLD, "new")]),
+        "slightly": table(OLD + np.where(np.arange(40) < 13, 0.1, -0.1)),  # worse: p is 0.038
         "infinite": table(np.where(np.arange(40) == 3, np.inf, OLD)),
     }
     for name, frame in frames.items():
@@ -51,12 +53,15 @@ def files(tmp_path, monkeypatch):
         ("better.csv old.csv --fail-if worse --max-missing 0", 0, ""),
         ("holes.csv old.csv --max-missing 5%", 3, "10.0% of the contexts have no .* 5.0%"),
         ("holes.csv old.csv --max-missing 0.1", 0, "10.0% of the contexts of either file have no"),
+        ("more.csv old.csv --max-missing 5%", 3, "10.0% of the contexts have no new"),
         ("fewer.csv old.csv --max-missing 0%", 3, "10.0% of the contexts have no .* 0.0%"),
         ("better.csv two.csv", 0, "only the old file has: gone"),
         ("better.csv two.csv --fail-if worse", 3, "gone is gone: the old scores"),
         ("better.csv two.csv --max-missing 0.4", 3, "50.0% of the contexts have no new .* 40.0%"),
         ("two.csv old.csv --fail-if worse", 0, "not compared, since only the new file has: gone"),
         ("holes.csv fewer.csv --max-missing 5%", 3, "10.0% of the contexts have no new"),
+        ("slightly.csv old.csv --fail-if worse --alpha 0.04", 3, "bot .new. is worse"),
+        ("slightly.csv old.csv --fail-if worse --alpha 0.03", 0, ""),
         ("better.csv old.csv --alpha 0", 2, "--alpha is 0: expected a level"),
         ("infinite.csv old.csv --fail-if worse", 2, "infinite.csv: .*inf"),
         ("number.jsonl old.csv", 2, "2: found 5: expected an object with named fields"),
@@ -75,6 +80,9 @@ def test_in_pytest_a_person_can_read_why(files):
     sentence += rf"shared .* .p = 0.0001.; with so many a difference of {visible:.3f} can be seen$"
     with pytest.raises(AssertionError, match=sentence):
         dre.assert_not_worse(table(OLD + NOISE - 0.5), table(OLD))
+    # Where all differences are equal, nothing is known of what can be seen.
+    with pytest.raises(AssertionError, match=r"by −1.000 \[.*\] on 40 .* .p = 0.0001.$"):
+        dre.assert_not_worse(table(np.arange(40) - 1), table(np.arange(40)))
     Path("old.csv.summary.json").write_text('{"signature": {"method": "small"}}')
     warned = pytest.warns(UserWarning, match="fewer.csv has no summary beside it")
     with warned, pytest.raises(AssertionError, match="^10.0% of the contexts have no new score"):
@@ -109,6 +117,8 @@ def test_what_cannot_be_compared_is_refused():
     for message, new in refused.items():
         with pytest.raises(DreError, match=message):
             dre.assert_not_worse(new, table(OLD))
+    with pytest.raises(DreError, match="share no system"):
+        dre.assert_not_worse(systems(OLD, OLD), systems(OLD, OLD).replace({"a": "x", "b": "y"}))
 
 
 def test_the_note_and_the_refusal_agree_on_how_many_contexts_a_test_needs(files, capsys):
@@ -136,7 +146,12 @@ def test_with_two_systems_the_level_is_that_of_both_tests_together():
     [
         ({"judge": "m:a"}, {"judge": "m:b"}, 2, "worse.csv .* m:a, old.csv .*m:b: .*comparable"),
         ({"method": "small"}, {"judge": "m:a"}, 2, "worse.csv .* small, old.csv .*comparable"),
-        ({"method": "small", "data": "a"}, {"method": "small", "version": "2"}, 0, "^$"),
+        (
+            {"method": "small", "data": "a", "limit": "9"},
+            {"method": "small", "version": "2"},
+            0,
+            "^$",
+        ),
         (None, {"method": "small"}, 0, "^note: worse.csv has no summary beside it"),
         *[(text, None, 2, "worse.*json: this is not a .* dre wrote") for text in ({}, "small")],
     ],

@@ -33,7 +33,7 @@ PARTS = [{"type": "image_url"}, {"type": "text", "text": TURNS[1]}]
 
 READ = {  # a record, and what the user says of it; all give the pair of TURNS and REPLY
     "turns": (PAIR, Form()),
-    "JSON in a cell": ({"context": json.dumps(TURNS), "response": REPLY}, Form()),
+    "JSON in a cell": ({"context": f" {json.dumps(TURNS)}", "response": REPLY}, Form()),
     "messages before": ({"context": CHAT, "response": REPLY}, Form()),
     "messages": ({"messages": [*CHAT, ANSWER]}, Form()),
     "messages in a cell": ({"messages": json.dumps([*CHAT, ANSWER])}, Form()),
@@ -59,12 +59,47 @@ READ = {  # a record, and what the user says of it; all give the pair of TURNS a
                 | {
                     "content": [
                         {"type": "reasoning", "text": "Hm."},
+                        {"type": "thinking", "text": "Hm."},
+                        {"type": "text", "text": "Hm.", "thought": True},
                         {"type": "text", "text": REPLY},
                     ]
                 },
             ]
         },
         Form(),
+    ),
+    "two people, prompts, and what has no text": (
+        {
+            "messages": [
+                PROMPT,
+                PROMPT,
+                {"role": "user", "content": " "},
+                {"role": "user", "name": "Ann", "content": TURNS[0]},
+                {"role": "tool", "content": None},
+                {"role": "user", "name": "Bo", "content": TURNS[1]},
+                ANSWER,
+            ]
+        },
+        Form(),
+    ),
+    "a prompt and a request": (
+        {
+            "messages": [
+                PROMPT,
+                *({"speaker": "user", "name": text, "content": text} for text in TURNS),
+            ],
+            "response": REPLY,
+        },
+        Form(),
+    ),
+    "the dialogue system": (
+        {
+            "context": [
+                {"speaker": side, "text": text} for side, text in zip(["SYSTEM", "USER"], TURNS)
+            ],
+            "response": REPLY,
+        },
+        Form(roles={"system": "assistant"}),
     ),
     "two of one side": (
         {
@@ -109,7 +144,7 @@ READ = {  # a record, and what the user says of it; all give the pair of TURNS a
         Form(last_reply=True),
     ),
     "a separator": (
-        {"context": "Where is my parcel? __eou__ It left, at last. __eou__", "response": REPLY},
+        {"context": "Where is my parcel? __eou__ It left, at last. __eou__ ", "response": REPLY},
         Form(separator="__eou__"),
     ),
 }
@@ -134,7 +169,8 @@ REFUSED = {  # a record, and words of the reason
     "no object": (["a"], "expected an object"),
     "no response": ({"context": ["a"]}, "--field response=COLUMN"),
     "a blank response": (PAIR | {"response": " \u200b"}, "response: found"),
-    "half a character": (PAIR | {"response": "\ud800"}, "response: found"),
+    "half a character": (PAIR | {"response": "Yes\ud800"}, "response: found"),
+    "half a character in a name": (PAIR | {"system": "gull\ud800"}, "half of a character"),
     "a number for a response": (PAIR | {"response": 5}, "response: found 5"),
     "a truth value": (PAIR | {"response": True}, "response: found True"),
     "a list for a response": (PAIR | {"response": [REPLY]}, "response: found ['Before"),
@@ -152,6 +188,11 @@ REFUSED = {  # a record, and words of the reason
     "parts of texts": ({"messages": [{"role": "user", "content": ["a"]}]}, "parts with a text"),
     "texts beside messages": ({"messages": [*CHAT, "a"]}, "expected texts or messages"),
     "it ends with the user": ({"messages": CHAT}, "--last-reply"),
+    "no messages": ({"messages": []}, "context: found []"),
+    "a reply before the response": (
+        {"context": [*CHAT, ANSWER], "response": "a"},
+        "context ends with the assistant, and there is a response",
+    ),
     "two replies": ({"messages": [*CHAT, ANSWER], "response": "a"}, "which is it?"),
     "two dialogues": ({"messages": [*CHAT, ANSWER], "context": ["a"]}, "messages and context"),
     "a list for an id": (PAIR | {"id": ["a"]}, "a name is"),
@@ -199,6 +240,15 @@ REFUSED = {  # a record, and words of the reason
         {"messages": [ANSWER | {"ts": "3"}, CHAT[1] | {"ts": "2"}, CHAT[0] | {"ts": "1"}]},
         "messages is not in the order of ts",
     ),
+    "newest day first": (
+        {
+            "messages": [
+                CHAT[1] | {"created_at": "2026-11-02T08:00:00Z"},
+                ANSWER | {"created_at": "2026-11-01T08:00:00Z"},
+            ]
+        },
+        "messages is not in the order of created_at",
+    ),
 }
 
 
@@ -213,6 +263,8 @@ def test_a_reply_beside_an_option_that_takes_another_is_refused():
     for form in (Form(last_turn=True), Form(last_reply=True)):
         (bad,) = readers.read([(1, PAIR)], form).bad_records
         assert "there is a response" in bad["reason"]
+    (bad,) = readers.read([(1, {"messages": []})], Form(last_turn=True)).bad_records
+    assert "context: found []" in bad["reason"]
 
 
 def test_what_was_left_out_is_counted():
@@ -220,14 +272,17 @@ def test_what_was_left_out_is_counted():
     counts = "1 parts of messages that nobody spoke, 1 system messages, 1 turns without a text, "
     counts += "1 tool messages"
     assert note == f"left out: {counts}"
+    (note,) = readers.read([(1, READ["the last reply"][0])], Form(last_reply=True)).notes
+    assert note == "left out: 1 messages behind the last reply"
 
 
 def test_messages_of_one_speaker_are_joined_and_counted_unless_another_said_nothing_between():
     image = {"role": "user", "content": [{"type": "image_url"}]}
     first = {"role": "assistant", "content": TURNS[0]}
-    reading = readers.read([(1, {"messages": [CHAT[1], first, ANSWER]})])
-    assert reading.pairs["response"].tolist() == [f"{TURNS[0]} {REPLY}"]
-    assert "1 messages joined to the one before, of the same speaker" in reading.notes[0]
+    for between in ([], [CALL, {"role": "tool", "content": "11:40"}]):
+        reading = readers.read([(1, {"messages": [CHAT[1], first, *between, ANSWER]})])
+        assert reading.pairs["response"].tolist() == [f"{TURNS[0]} {REPLY}"]
+        assert "1 messages joined to the one before, of the same speaker" in reading.notes[0]
     reading = readers.read([(1, {"messages": [CHAT[1], first, image, ANSWER]})])
     assert reading.pairs["context"].tolist() == [(TURNS[1], TURNS[0])]
     assert reading.pairs["response"].tolist() == [REPLY]
@@ -255,17 +310,21 @@ def test_a_separator_that_no_record_has_is_refused():
         record = {"context": separator.join(TURNS), "response": REPLY}
         reading = readers.read([(1, record)], Form(separator=separator))
         assert reading.pairs["context"].tolist() == [TURNS]
+    rows = [READ["a separator"][0], {"context": "One turn.", "response": REPLY}]
+    assert len(readers.read(enumerate(rows, 1), Form(separator="__eou__")).pairs) == 2
     with pytest.raises(DreError, match="--separator '__eou__' stands in no context that is one"):
         readers.read([(1, PAIR)], Form(separator="__eou__"))
 
 
 def test_a_column_that_no_record_has_is_refused():
-    with pytest.raises(DreError, match="--field names talk: no record has it; they have context"):
-        readers.read([(1, PAIR)], Form(fields={"system": "talk"}))
+    for path in ("talk", "context.2"):
+        message = f"--field names {path}: no record has it; they have context"
+        with pytest.raises(DreError, match=message):
+            readers.read([(1, PAIR)], Form(fields={"system": path}))
 
 
 def test_systems_may_share_ids_and_a_system_may_not():
-    rows = [PAIR | {"id": 1.0, "system": name} for name in "aab"]
+    rows = [PAIR | {"id": 1.0, "system": name} for name in ("a", "a ", "b")]
     reading = readers.read(enumerate(rows, 1))
     assert list(reading.pairs["pair_id"]) == ["a/1", "b/1"]
     assert [bad["line"] for bad in reading.bad_records] == [2]
@@ -284,6 +343,15 @@ def test_several_responses_are_a_pair_each():
     assert table["response"].tolist() == ["Yes.", "No."]
     assert table["system"].tolist() == ["a", "b"]
     assert readers.read([(4, record | {"id": "x"})]).pairs["id"].tolist() == ["x.0", "x.1"]
+    record["responses"] = [answers[0], answers[1] | {"id": "y"}]
+    assert readers.read([(4, record | {"id": "x"})]).pairs["id"].tolist() == ["x.0", "y"]
+    one = readers.read([(4, record)], Form(fields={"response": "responses.0"})).pairs
+    assert one["response"].tolist() == ["Yes."]
+
+
+def test_an_id_may_be_called_pair_id_and_of_several_references_the_first_counts():
+    row = readers.read([(1, PAIR | {"pair_id": "x", "reference": ["a", "b"]})]).pairs.iloc[0]
+    assert (row["id"], row["reference"]) == ("x", "a")
 
 
 def test_a_model_that_is_empty_somewhere_names_no_systems_and_is_said():
@@ -312,12 +380,13 @@ def test_models_are_systems_unless_there_are_systems_or_one_model_alone():
 
 
 TABLE = pd.DataFrame([PAIR | {"id": "x"}])
-CELLS = TABLE.assign(context=[json.dumps(TURNS)])
+CELLS = TABLE.assign(context=[json.dumps(TURNS)], reference="")
+LINE = json.dumps(PAIR | {"id": "x", "note": "\u2028"}, ensure_ascii=False).encode()
 FILES = {
-    "a.jsonl": b"\n" + json.dumps(PAIR | {"id": "x"}).encode() + b"\n",
+    "a.jsonl": b"\r\n" + LINE + b"\r\n",
     "a.json": b"\xef\xbb\xbf" + json.dumps([PAIR | {"id": "x"}]).encode(),
     "a.csv": CELLS.to_csv(index=False).encode(),
-    "windows.csv": CELLS.to_csv(index=False, lineterminator="\r\n").encode(),
+    "WINDOWS.CSV": CELLS.to_csv(index=False, lineterminator="\r\n").encode(),
     "semicolon.csv": b"sep=;\n" + CELLS.to_csv(index=False, sep=";").encode(),
     "a.tsv": CELLS.to_csv(index=False, sep="\t").encode(),
     "a.parquet": TABLE.to_parquet(None),
@@ -335,7 +404,7 @@ def test_a_file_is_read(name, tmp_path):
 def test_standard_input_is_json_lines(monkeypatch):
     stdin = io.TextIOWrapper(io.BytesIO(gzip.compress(FILES["a.jsonl"])))
     monkeypatch.setattr(sys, "stdin", stdin)
-    assert [line for line, _ in readers.records("-")] == [2]
+    assert list(readers.records("-")) == [(2, json.loads(LINE))]
 
 
 @pytest.mark.parametrize(
@@ -363,12 +432,17 @@ def test_bad_lines_of_files_keep_their_numbers(tmp_path):
     turns = '"' + json.dumps(TURNS).replace('"', '""') + '"'
     contents = {
         "a.jsonl": ("\n{\n" + json.dumps(PAIR) + '\n{"id": 1, "id": 2}', [2, 4]),
-        "a.csv": (f"context,response\na,b,c\na\n{turns},x\ncontext,response\n", [2, 3, 5]),
+        "a.csv": (
+            f'context, response,id\n{turns},"x\ny",a\n{turns},b,c,d\n{turns},b\n'
+            "context,response,id\n",
+            [4, 5, 6],
+        ),
+        "excel.csv": (f"sep=;\ncontext;response\na\n{turns};x\n", [3]),
         "a.tsv": (f'context\tresponse\n{turns}\tx\n{turns}\t"y\nz"\n', [3]),
     }
     for name, (text, lines) in contents.items():
         (tmp_path / name).write_text(text)
-        pairs, bad = readers.pairs(readers.records(tmp_path / name))
+        pairs, bad = readers.pairs(readers.records(tmp_path / name), Form(one_turn=True))
         assert len(pairs) == 1 and [record["line"] for record in bad] == lines
 
 
@@ -392,7 +466,9 @@ def test_no_text_in_csv_is_a_formula_and_names_come_back_as_they_were(tmp_path):
 
 
 def test_scores_are_finite_numbers_by_id():
-    table = readers.scores(pd.DataFrame({"id": [1.0, 2.0], "score_llm": ["", "3"]}), ["id"])
+    columns = {"id": [1.0, 2.0], "system": [None, "a"], "score_llm": ["", "3"]}
+    table = readers.scores(pd.DataFrame(columns), ["id"])
+    assert table["system"].tolist() == ["", "a"]
     assert table["id"].tolist() == ["1", "2"] and table["score"].iloc[1] == 3
     for wrong in ({"id": [1], "score": ["inf"]}, {"id": [1]}, {"score": [1]}, {"id": [1.5]}):
         with pytest.raises(DreError, match="the table: found"):
@@ -411,21 +487,46 @@ def pairs_of(n, context=None, response=None, **columns):
 
 LOOKED_AT = {  # records, words of the finding, and whether it is a reason to stop
     "a mark": (pairs_of(12, lambda k: [f"Is shop {k} open?|||Only until noon."]), "'|||'", True),
+    "few with a mark": (pairs_of(2, lambda k: [f"Is it {k}?|||No."]), "'|||'", False),
+    "blanks": (pairs_of(12, lambda k: [f"Is it {k}?  No.  Why?"]), "' ' stands in", False),
     "an arrow": (pairs_of(12, lambda k: [f"Is it {k}? -> No."]), "'->'", True),
     "line ends": (pairs_of(12, lambda k: [f"Is it {k}?\nNo.", "Oh."]), "'\\n'", False),
     "names": (pairs_of(12, lambda k: [f"User: is it {k}?", "Bot: no."]), "'user', 'bot'", True),
     "times": (pairs_of(12, lambda k: [f"[10:0{k % 9}] Ann: well?"]), "'[0:0]'", True),
     "numbers": (pairs_of(12, lambda k: ["1. Is it?", f"2. {k}."]), "'0.'", True),
     "acts": (pairs_of(12, lambda k: [f"[ask] Is it {k}?"]), "'[ask]'", True),
+    "names of some": (
+        pairs_of(12, lambda k: [f"{'User: i' if k < 5 else 'I'}s it {k}?"]),
+        "'user'",
+        False,
+    ),
+    "a name in contexts and some replies": (
+        pairs_of(12, lambda k: [f"Bot: is it {k}?"], lambda k: "Bot: no." if k < 4 else "No."),
+        "'bot'",
+        True,
+    ),
+    "a name in replies of a system": (
+        pairs_of(12, system="a")
+        + pairs_of(12, system="b")
+        + pairs_of(12, response=lambda k: f"Bot: yes, {k}.", system="c"),
+        "'bot'",
+        True,
+    ),
     "a name in replies": (pairs_of(12, response=lambda k: f"Bot: yes, {k}."), "'bot'", True),
     "the reply again": (
-        pairs_of(12, lambda k: ["Is it?", f"Yes, {k}."], lambda k: f"Yes, {k}."),
+        pairs_of(12, lambda k: ["Is it?", f"Yes, {k}."], lambda k: f"Yes, {k}. "),
         "12 of 12 pairs have a context that holds the response",
         True,
     ),
     "names of their own": (
         pairs_of(12, lambda k: [f"Ann{chr(97 + k)}: hi", f"Bo{chr(97 + k)}: {k}"]),
         "'a name:'",
+        True,
+    ),
+    "names of one dialogue": (pairs_of(1, lambda k: ["Ann: hi", "Bo: yes"]), "'a name:'", False),
+    "long dashes": (
+        pairs_of(12, lambda k: [f"User – is it {k}?", "Bot — no."]),
+        "'user –', 'bot —'",
         True,
     ),
     "dashes": (pairs_of(12, lambda k: [f"User - is it {k}?", "Bot - no."]), "'user -'", True),
@@ -454,7 +555,11 @@ LOOKED_AT = {  # records, words of the finding, and whether it is a reason to st
     ),
     "few names": (pairs_of(2, lambda k: [f"User: is it {k}?"]), "'user'", False),
     "raters": (pairs_of(1) * 3, "2 of 3 pairs are there before", False),
-    "entities": (pairs_of(12, lambda k: [f"Tom &amp; {k}"]), "'Tom &amp; 0'", False),
+    "entities": (
+        pairs_of(12, lambda k: [f"Tom {'&amp;' if k < 2 else 'and'} {k}"]),
+        "2 of 12 pairs have marks of text that was not decoded or cut, as in 'Tom &amp; 0'",
+        False,
+    ),
     "byte pairs": (pairs_of(12, response=lambda k: f"ĠNo Ġ{k}"), "was not decoded", False),
     "escapes": (pairs_of(12, lambda k: [f"Is {k} a caf\\u00e9?"]), "was not decoded", False),
     "personas": (
@@ -462,6 +567,12 @@ LOOKED_AT = {  # records, words of the finding, and whether it is a reason to st
         "'your persona'",
         True,
     ),
+    "a prompt": (
+        pairs_of(12, lambda k: ["You are a baker.", f"{k}?"]),
+        "a persona, a prompt or knowledge as a turn",
+        False,
+    ),
+    "bytes": (pairs_of(12)[:11] + pairs_of(1, response=lambda k: "b'No.'"), "1 of 12", False),
     "data": (pairs_of(12, response=lambda k: f"['No, {k}.']"), "data or a missing", None),
     "nothing": (pairs_of(12)[:11] + pairs_of(1, response=lambda k: "nan"), "1 of 12", False),
     "an echo": (
@@ -474,6 +585,11 @@ LOOKED_AT = {  # records, words of the finding, and whether it is a reason to st
     "ratings": (
         [pair | {"human": k % 4 - (k == 3) * 4} for k, pair in enumerate(pairs_of(12))],
         "human is -1 in 1 places",
+        False,
+    ),
+    "lists of ratings": (
+        [pair | {"human": [k % 4, -1]} for k, pair in enumerate(pairs_of(12))],
+        "human is -1 in 12 places",
         False,
     ),
 }
@@ -494,23 +610,45 @@ def test_what_was_read_wrongly_is_said_or_refused(name):
     assert not taken.doubts and any(word in note for note in taken.notes)
 
 
+MARKS = ["[SEP]", "<turn>", "</s>", "__eou__", "_eos_", "EOU", "eot", "SEP", "\\n", "\t", "\u2028"]
+MARKS += [";;", "//", "~", "@@", "=>", "|", "¦", "⏎"]
+
+
+@pytest.mark.parametrize("mark", MARKS)
+def test_a_mark_that_separates_turns_is_a_reason_to_stop(mark):
+    records = pairs_of(12, lambda k: [f"Is it {k}? {mark} No."])
+    (doubt,) = readers.read(enumerate(records, 1)).doubts
+    assert f"{mark!r} stands in 12 of 12 contexts" in doubt
+
+
 def test_texts_with_roles_are_not_searched_and_plain_talk_raises_no_alarm():
     chats = [
-        {"messages": [{"role": "user", "content": f"User: a | b | {k}"}, ANSWER]} for k in range(12)
+        {"messages": [{"role": "user", "content": f"User: a | b | {k}"}, ANSWER], "prompt": "p"}
+        for k in range(12)
     ]
     well_formed = [
         chats,
         pairs_of(12),
         pairs_of(
-            12, lambda k: [f"it 's {k} , i think ( yes ) :) see http://a.b/c" + " - no" * (k % 2)]
+            12,
+            lambda k: [f"it 's {k} , i think ... ( yes ) :) see http://a.b/c" + " - no" * (k % 2)],
         ),
-        pairs_of(12, lambda k: [f"{'so ' * k}**no**, at 10:{k + 10}: that is it!", "Yes. :D"]),
+        pairs_of(12, lambda k: [f"{'so ' * k}**no**, at 10:{k + 10}: that is it!", "Yes :D"]),
         [
             PAIR | {"context": [f"Is it {k}?"], "response": f"{text}, {k}.", "system": f"m{k}"}
             for k, text in enumerate(["Yes: it is", "- leek", "96 / 3", "*nods*", "No", "So"] * 2)
         ],
         pairs_of(12, input=""),
         pairs_of(30, lambda k: ["Hi!"] if k % 7 == 0 else [f"Is it {k}?"], lambda k: "Hi!"),
+        pairs_of(12, lambda k: ["so / " * 9], lambda k: f"so / {k}."),
+        pairs_of(12, lambda k: [f"Is it {k}?\n", "All that I can say is this: no.\n"]),
+        pairs_of(12, lambda k: [f"Note{chr(97 + k)}: so.", "Oh."], lambda k: f"No, {k}."),
+        pairs_of(12, lambda k: ["Yes", f"Is it {k}?"], lambda k: f"Yes, {k}."),
+        pairs_of(12, system="a") + pairs_of(12, system="b"),
+        [
+            pair | {"vote": k % 3 - 1, "z": k % 5 - 0.5, "likert": k % 5 - 2}
+            for k, pair in enumerate(pairs_of(12))
+        ],
         pairs_of(1, lambda k: ["Note: call me / or her; at 10:30 - today."]),
     ]
     for records in well_formed:
@@ -679,10 +817,23 @@ def test_show_prints_what_is_read_and_what_is_not(tmp_path, capsys):
     assert "note: left out: 1 system messages\n" in err
     assert f"error: {path}:2: messages ends with the user" in err
     assert main(["data", "show", path, "--skip-bad", "--limit", "1"]) == 0
-    assert capsys.readouterr().out.count("→") == 1
+    out, err = capsys.readouterr()
+    assert out.count("→") == 1 and f"note: {path}:2: messages ends with the user" in err
+    path = jsonl(tmp_path / "bad.jsonl", rows[1:2])
+    assert main(["data", "show", path, "--skip-bad"]) == 2
+    path = jsonl(tmp_path / "empty.jsonl", [])
+    assert main(["data", "show", path]) == 2
+    assert "empty.jsonl: there is no pair in it" in capsys.readouterr().err
     path = jsonl(tmp_path / "tagged.jsonl", LOOKED_AT["names"][0])
     assert main(["data", "show", path]) == 2
     assert main(["data", "show", path, "--as-it-is"]) == 0
+
+
+def test_a_separator_may_be_written_as_a_shell_passes_it_on(tmp_path, capsys):
+    for sign, written in (("\n", "\\n"), ("\t", "\\t")):
+        path = jsonl(tmp_path / "log.jsonl", [{"context": sign.join(TURNS), "response": REPLY}])
+        assert main(["data", "show", path, "--separator", written]) == 0
+        assert f"   1. {TURNS[0]}\n   2. {TURNS[1]}\n" in capsys.readouterr().out
 
 
 def test_show_needs_no_torch(tmp_path):
@@ -699,6 +850,7 @@ def test_show_needs_no_torch(tmp_path):
     ("options", "message"),
     [
         (["--field", "talk=messages"], "expected NAME=PATH with one of context, response"),
+        (["--field", "context"], "--field context: expected NAME=PATH"),
         (["--role", "guest=friend"], "expected NAME=SIDE with one of user, assistant"),
         (["--field", "context=talk"], "--field names talk: no record has it"),
         (["--last-turn", "--last-reply"], "give one of them"),

@@ -53,6 +53,7 @@ FAULTY_LINES = {
     "ok without a score": line(status="ok"),
     "refused, and a score": line(status="refused", score=3),
     "off the scale": line(score=6),
+    "below the scale": line(score=-1),
     "a text as score": line(score="3"),
     "no pair": {"prompt": "llm_only", "score": 3},
     "no object": [1],

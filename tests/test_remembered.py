@@ -51,7 +51,16 @@ def test_new_pairs_are_added_and_a_pair_id_may_name_several_texts(tmp_path, scor
     assert scored["score_slm"].nunique() == 2
 
 
-def test_a_model_with_other_weights_scores_the_same_pairs_again(tmp_path, scored_pairs):
+def test_texts_that_are_there_twice_have_the_same_score(tmp_path):
+    table = pd.concat([PAIRS[:1], PAIRS[:1].assign(pair_id="again")])
+    scored = package_model(tmp_path).score(table)
+    assert scored["pair_id"].tolist() == [PAIRS["pair_id"].iloc[0], "again"]
+    assert scored["score_slm"].nunique() == 1
+
+
+def test_a_model_with_other_weights_or_another_range_scores_the_same_pairs_again(
+    tmp_path, scored_pairs
+):
     model = writable_copy(DEFAULT, tmp_path / "model")
     description = json.loads((model / "slm.json").read_text(encoding="utf-8"))
     del description["sha256"]  # else the changed weights would be refused
@@ -63,3 +72,7 @@ def test_a_model_with_other_weights_scores_the_same_pairs_again(tmp_path, scored
     package_model(tmp_path, model).score(PAIRS)
     package_model(tmp_path, changed_model).score(PAIRS)
     assert scored_pairs == [len(PAIRS)] * 2
+    description["provenance"]["d_max"] += 1
+    (changed_model / "slm.json").write_text(json.dumps(description), encoding="utf-8")
+    package_model(tmp_path, changed_model).score(PAIRS)
+    assert scored_pairs == [len(PAIRS)] * 3

@@ -97,13 +97,16 @@ def test_a_file_of_each_form_gets_the_scores_of_the_model(slm, capsys, form):
     rows = records(12)
     chats = [{"id": row["id"], "system": row["system"], "messages": []} for row in rows]
     for row, chat in zip(rows, chats):
-        for role, text in zip(["bot", "human", "bot"], [*row["context"], row["response"]]):
+        said = ["Be brief.", *row["context"], row["response"]]
+        for role, text in zip(["system", "bot", "human", "bot"], said):
             chat["messages"].append({"role": role, "content": text})
     source = write(chats if form == "chat.jsonl" else rows, form)
     output = f"o{Path(form).suffix}"
     assert score(source, "-o", output, "--slm", slm) == 0
     printed = capsys.readouterr()
     assert "read as: Do you like tea? | Number 0? → Only with milk, please.\n" in printed.err
+    notes = ["left out: 24 system messages"] if form == "chat.jsonl" else []
+    assert re.findall("note: (left out.*)", printed.err) == notes
     assert printed.out.startswith("dre:small|model:ffffffffffff|recipe:paper|seed:3|encoder:tiny|")
     assert "24 scores written" in printed.out
 
@@ -117,6 +120,7 @@ def test_a_file_of_each_form_gets_the_scores_of_the_model(slm, capsys, form):
     np.testing.assert_allclose(numbers, expected, atol=1e-5)
     means = table.groupby("system")["score"].mean()
     summary = json.loads(Path(f"{output}.summary.json").read_text())
+    assert summary["notes"] == notes
     assert {row["system"]: row["score"] for row in summary["systems"]} == pytest.approx({**means})
     assert f"\nbeta is better than alpha, by {means['beta'] - means['alpha']:.3f} [" in printed.out
 
@@ -173,6 +177,11 @@ def test_every_file_is_a_system_of_its_own(names, systems, slm, capsys):
     renamed = [Path(path).rename(f"new-{path}") for path in paths]
     assert score(*map(str, renamed), "--slm", slm, "-o", "o.csv") == 2
     assert "o.csv is of another run (input" in capsys.readouterr().err
+    for path, new in zip(paths, renamed):
+        new.rename(path)
+    write([row | {"response": "No."} for row in records(4)[::2]], paths[-1])
+    assert score(*paths, "--slm", slm, "-o", "o.csv") == 2
+    assert "o.csv is of another run (data" in capsys.readouterr().err
 
 
 def test_two_files_without_a_shared_context_get_a_sentence(slm, capsys):
@@ -194,6 +203,7 @@ def test_what_another_run_or_program_made_is_written_over_by_force_alone(slm, ca
     for words, message in [
         (other, r"o.csv is of another run \(data \w{12}, now \w{12}; input .*\): name .*--force$"),
         ((*run, "--limit", 3), r"is of another run \(limit None, now 3\)"),
+        ((*run, "--as-it-is"), r"is of another run \(reading \{\}, now \{'as_it_is': True\}\)"),
         ((*run, "--skip-bad"), r"is of another run \(reading \{\}, now \{'skip_bad': True\}\)"),
         ((*run, "--report", page), "p.html is there, and nothing says that this command made it"),
     ]:
@@ -222,11 +232,14 @@ REFUSED = [  # a line of options, what is said of it, and the same options in Py
     ("--prompt classify JUDGE", "expected one that asks for", JUDGE | {"prompt": "classify"}),
     ("--slm mini", "there is no SLM 'mini': expected a folder", {"slm": "mini"}),
     ("--max-usd 1", "--max-usd: there is no judge to use it", None),
+    ("--criterion polite", "--criterion is a question for a judge", None),
+    ("--report p.txt", "p.txt: expected a name that ends in .html", None),
     ("--workers 2", "--workers is of --engine ray", None),
     ("--limit 0", "argument --limit: 0: expected a number above 0", None),
     ("--field system=modle", "--field names modle: no record has it; they have id", None),
     ("-o in.jsonl", "in.jsonl is an input", None),
     ("none.jsonl", "none.jsonl: cannot be read ([Errno 2] No such file", None),
+    ("empty.jsonl", "empty.jsonl: there is no pair in it", None),
     ("text.csv", "context is one text, 'a': --separator TEXT says", None),
     ("text.csv --one-turn JUDGE", "does not know pair 2", None),
     ("JUDGE", "make ids unique, also between systems", None),
@@ -237,6 +250,7 @@ REFUSED = [  # a line of options, what is said of it, and the same options in Py
 def test_what_does_not_fit_or_cannot_be_read_is_one_sentence(capsys, line, message, options):
     """Of what is not of files or of the command alone, Python says the same."""
     Path("text.csv").write_text("context,response\na,b\n")
+    Path("empty.jsonl").touch()
     files = sorted(Path().iterdir())
     words = line.replace("JUDGE", " ".join(RECORDED)).split()
     source = ("in.jsonl",) if words[0].startswith("-") else ()
