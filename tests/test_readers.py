@@ -240,6 +240,10 @@ REFUSED = {  # a record, and words of the reason
         {"messages": [ANSWER | {"ts": "3"}, CHAT[1] | {"ts": "2"}, CHAT[0] | {"ts": "1"}]},
         "messages is not in the order of ts",
     ),
+    "newest turn first": (
+        {"messages": [ANSWER | {"turn_id": 3}, CHAT[1] | {"turn_id": 2}, CHAT[0] | {"turn_id": 1}]},
+        "messages is not in the order of turn_id",
+    ),
     "newest day first": (
         {
             "messages": [

@@ -52,7 +52,12 @@ _ROLES = {
 }
 #: Half of a character (a surrogate), which no tokeniser accepts.
 _HALF = re.compile("[\ud800-\udfff]")
-_TIME = re.compile(r"(ts|date|timestamp|datetime|(created|sent)_?(at|on|time)?)", re.IGNORECASE)
+#: Keys of a message that say when it was said, or as which one.
+_TIME = re.compile(
+    r"ts|date|timestamp|datetime|(created|sent)_?(at|on|time)?|"
+    r"(turn|message|utterance)_?(id|idx|index|no|num|number)|turn|index|idx|seq|sequence|position",
+    re.IGNORECASE,
+)
 _LONGEST_NAME = 8  # words of a system's name; more are a prompt
 
 
@@ -529,7 +534,7 @@ def _turns_of_text(text, form, column):
 
 
 def _refuse_other_order(messages, column):
-    """Raise ValueError if the times of messages, numbers or ISO 8601, run backwards."""
+    """Raise ValueError if times or numbers of messages, as numbers or ISO 8601, run backwards."""
     objects = [message for message in messages if isinstance(message, dict)]
     for key in dict.fromkeys(str(key) for message in objects for key in message):
         times = [_time(message.get(key)) for message in objects] if _TIME.fullmatch(key) else []
