@@ -13,6 +13,7 @@ import pandas as pd
 from dre.datasets import readers
 from dre.datasets.readers import Form
 from dre.errors import DreError
+from dre.files import sha256
 
 HELP = (
     "file of pairs: JSONL, JSON, CSV, TSV or Parquet, or - for standard input. Each record has "
@@ -90,15 +91,15 @@ def form_of(args: argparse.Namespace, more_fields: Sequence[str] = ()) -> Form:
     ``more_fields`` are names that ``--field`` may give besides those of pairs.
     """
     names = (*readers.FIELDS, *readers.OF_MESSAGES, *more_fields)
-    given = {name: getattr(args, name) for name in _FORM_OPTIONS}
+    options = {name: getattr(args, name) for name in _FORM_OPTIONS}
     # A shell passes \n and \t on as two signs.
-    given["separator"] = args.separator.replace("\\n", "\n").replace("\\t", "\t")
-    if sum(given[name] for name in ("last_turn", "last_reply")) > 1:
+    options["separator"] = args.separator.replace("\\n", "\n").replace("\\t", "\t")
+    if sum(options[name] for name in ("last_turn", "last_reply")) > 1:
         raise DreError("--last-turn and --last-reply are two replies: give one of them")
     return Form(
         fields=_by_name("--field", args.field, "NAME=PATH", names),
         roles=_by_name("--role", args.role, "NAME=SIDE", (), readers.SIDES),
-        **given,
+        **options,
     )
 
 
@@ -144,8 +145,8 @@ def read(
     readers.refuse_doubts(reading.doubts, path)
     for note in reading.notes:
         tell(note)
-    sha256 = hashlib.sha256(data).hexdigest()
-    return Input(pairs.head(args.limit or len(pairs)), bad_records, reading.notes, sha256)
+    digest = hashlib.sha256(data).hexdigest()
+    return Input(pairs.head(args.limit or len(pairs)), bad_records, reading.notes, digest)
 
 
 def read_systems(args: argparse.Namespace) -> Input:
@@ -164,18 +165,18 @@ def read_systems(args: argparse.Namespace) -> Input:
         names = [str(path) for path in args.input]
     tables = []
     for name, file in zip(names, files):
-        own = file.pairs["system"]
-        tables.append(file.pairs.assign(system=own if any(own) else name))
+        systems = file.pairs["system"]
+        tables.append(file.pairs.assign(system=systems if any(systems) else name))
     n_files = Counter(system for table in tables for system in table["system"].unique())
     for k, name in enumerate(names):
-        own = tables[k]["system"]
-        is_shared = (own.map(n_files) > 1) & (own != name)
-        tables[k]["system"] = own.mask(is_shared, f"{name}/" + own)
+        systems = tables[k]["system"]
+        is_shared = (systems.map(n_files) > 1) & (systems != name)
+        tables[k]["system"] = systems.mask(is_shared, f"{name}/" + systems)
     return Input(
         readers.with_pair_ids(pd.concat(tables, ignore_index=True)),
         [record for file in files for record in file.bad_records],
         list(dict.fromkeys(note for file in files for note in file.notes)),
-        hashlib.sha256("".join(file.sha256 for file in files).encode()).hexdigest(),
+        sha256("".join(file.sha256 for file in files)),
     )
 
 

@@ -83,7 +83,7 @@ def findings(pairs: pd.DataFrame, records: Iterable[dict] = ()) -> list[Finding]
         *_names(plain),
         *_counted(read, _OFTEN, "have a context that holds the response", _holds_response),
     ]
-    others = [
+    hints = [
         *_repeated(read),
         *_counted(read, 0.1, "have marks of text that was not decoded or cut", _has_raw_text),
         *_counted(read, _OFTEN, "have a persona, a prompt or knowledge as a turn", _has_persona),
@@ -95,7 +95,7 @@ def findings(pairs: pd.DataFrame, records: Iterable[dict] = ()) -> list[Finding]
     is_enough = len(read) >= ENOUGH
     return [
         *(Finding(sentence, is_enough and share >= _MOSTLY) for share, sentence in serious),
-        *(Finding(sentence, False) for _, sentence in others),
+        *(Finding(sentence, False) for _, sentence in hints),
     ]
 
 

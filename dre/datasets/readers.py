@@ -53,7 +53,7 @@ _ROLES = {
 #: Half of a character (a surrogate), which no tokeniser accepts.
 _HALF = re.compile("[\ud800-\udfff]")
 #: Keys of a message that say when it was said, or as which one.
-_TIME = re.compile(
+_ORDER_KEY = re.compile(
     r"ts|date|timestamp|datetime|(created|sent)_?(at|on|time)?|"
     r"(turn|message|utterance)_?(id|idx|index|no|num|number)|turn|index|idx|seq|sequence|position",
     re.IGNORECASE,
@@ -249,47 +249,28 @@ def read(
     DreError
         If the form names a column that no record has.
     """
-    rows, bad, taken = [], [], []
+    all_records, taken, rows, bad = [], [], [], []
     left_out = Counter()
-    columns = {}
-    is_found = dict.fromkeys((name for name, path in form.fields.items() if path), False)
     for line, whole_record in records:
         for record in _records_of(whole_record, form):
+            all_records.append(record)
             try:
-                columns.update(dict.fromkeys(record if isinstance(record, dict) else ()))
                 row = _pair(record, line, form, needs, left_out)
             except ValueError as error:
                 wrong = record.content if isinstance(record, NoRecord) else record
                 bad.append({"line": line, "reason": str(error), "content": wrong})
-                continue
-            finally:
-                for name in is_found:
-                    path = form.fields[name]
-                    is_found[name] |= name in OF_MESSAGES[1:] or at(record, path) is not None
-            rows.append(record | row if whole else row)
-            taken.append(record)
-    unknown = [form.fields[name] for name, is_there in is_found.items() if not is_there]
-    if unknown and columns:
-        raise DreError(
-            f"--field names {', '.join(unknown)}: no record has it; they have {_names(columns)}"
-        )
-    column = form.fields.get("messages") or form.fields.get("context") or "context"
-    texts = [text for record in taken if isinstance(text := at(record, column), str)]
-    if form.separator and taken and not any(form.separator in text for text in texts):
-        raise DreError(f"--separator {form.separator!r} stands in no {column} that is one text")
+            else:
+                rows.append(record | row if whole else row)
+                taken.append(record)
+    _refuse_unused(form, all_records, taken)
 
     notes = []
     if left_out:
         counts = ", ".join(f"{count:,} {kind}" for kind, count in left_out.items())
         notes.append(f"left out: {counts}")
     table = pd.DataFrame(rows, columns=None if rows else ["line", *FIELDS, "has_roles"])
-    models = [str(record.get("model") or "").strip() for record in taken]
-    has_systems = "system" in form.fields or any(table["system"])
-    if not has_systems and all(models) and len(set(models)) > 1:
-        table["system"] = models
-        notes.append("the column model names the systems; --field system= leaves it unread")
-    elif not has_systems and len(set(filter(None, models))) > 1:
-        notes.append(f"model is empty in {models.count('')} records, and names no systems")
+    if "system" not in form.fields and not any(table["system"]):
+        _name_systems(table, taken, notes)
     is_again = table.duplicated(["system", "id"]).to_numpy(bool)
     for k in is_again.nonzero()[0]:
         reason = (
@@ -306,6 +287,38 @@ def read(
         is_doubt = finding.stops and not form.as_it_is
         (doubts if is_doubt else notes).append(finding.sentence)
     return Reading(table.drop(columns="has_roles"), bad, notes, doubts)
+
+
+def _refuse_unused(form, all_records, taken):
+    """Raise DreError if the form names a column or a separator that no record has."""
+    paths = [form.fields[name] for name in form.fields if name not in OF_MESSAGES[1:]]
+    unknown = [
+        path
+        for path in filter(None, paths)
+        if not any(at(record, path) is not None for record in all_records)
+    ]
+    objects = [record for record in all_records if isinstance(record, dict)]
+    columns = dict.fromkeys(column for record in objects for column in record)
+    if unknown and columns:
+        raise DreError(
+            f"--field names {', '.join(unknown)}: no record has it; they have {_names(columns)}"
+        )
+    column = form.fields.get("messages") or form.fields.get("context") or "context"
+    texts = [text for record in taken if isinstance(text := at(record, column), str)]
+    if form.separator and taken and not any(form.separator in text for text in texts):
+        raise DreError(f"--separator {form.separator!r} stands in no {column} that is one text")
+
+
+def _name_systems(table, taken, notes):
+    """Take the column ``model`` as the systems where it has several values, and note it."""
+    models = [str(record.get("model") or "").strip() for record in taken]
+    if len(set(filter(None, models))) < 2:
+        return
+    if all(models):
+        table["system"] = models
+        notes.append("the column model names the systems; --field system= leaves it unread")
+    else:
+        notes.append(f"model is empty in {models.count('')} records, and names no systems")
 
 
 def _context_id(turns):
@@ -355,10 +368,10 @@ def _records_of(record, form):
     shared = {column: value for column, value in record.items() if column != "responses"}
     id_column = form.fields.get("id", "id")
     for number, entry in enumerate(responses):
-        own = entry if isinstance(entry, dict) else {"response": entry}
+        reply = entry if isinstance(entry, dict) else {"response": entry}
         first = at(record, id_column)
         number_id = {} if absent(first) else {id_column: f"{first}.{number}"}
-        yield {**shared, "response_number": number, **number_id, **own}
+        yield {**shared, "response_number": number, **number_id, **reply}
 
 
 def _pair(record, line, form, needs, left_out):
@@ -537,7 +550,9 @@ def _refuse_other_order(messages, column):
     """Raise ValueError if times or numbers of messages, as numbers or ISO 8601, run backwards."""
     objects = [message for message in messages if isinstance(message, dict)]
     for key in dict.fromkeys(str(key) for message in objects for key in message):
-        times = [_time(message.get(key)) for message in objects] if _TIME.fullmatch(key) else []
+        times = (
+            [_time(message.get(key)) for message in objects] if _ORDER_KEY.fullmatch(key) else []
+        )
         known = [time for time in times if time is not None]
         if known != sorted(known):
             raise ValueError(f"{column} is not in the order of {key}; {RECIPES}")

@@ -96,11 +96,11 @@ def _asked(metric, pairs, table, index):
     """Return what a judge was asked about a pair, and what it said; "" where none was asked."""
     if metric.judge is None or is_recording(metric.judge.spec) or not metric.prompt:
         return ""
+    if not hasattr(metric.judge, "requests"):  # a function of the user's
+        return ""
     numbers = table.rename(columns={"scaled_distance": "s_d", "fits": "s_p"})
     extra = [name for name in ("s_d", "s_p", "score_slm") if name in numbers]
     rows = metric.for_prompt(pairs.join(numbers[extra]).loc[[index]])
-    if not hasattr(metric.judge, "requests"):  # a function of the user's
-        return ""
     requests = metric.judge.requests(rows, metric.prompt)
     texts = [message["content"] for message in requests[0].messages]
     stored = metric.judge.store.get([request.key for request in requests])

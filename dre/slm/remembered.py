@@ -75,7 +75,7 @@ class Cache:
     def put(self, pairs: pd.DataFrame, scores: pd.DataFrame) -> None:
         """Keep scores, which are row by row those of ``pairs``, all or none."""
         rows = self._rows(pairs, scores)
-        self.table = pd.concat([self.table, rows[~rows.index.isin(self.table.index)]])
+        self._remember(rows)
         if self.folder is not None:
             try:
                 _write(self.folder / f"{secrets.token_hex(8)}.parquet", rows, self.model)
@@ -87,6 +87,10 @@ class Cache:
         numbers = scores.drop(columns=["pair_id", "score_slm"], errors="ignore").astype(float)
         numbers = numbers.set_axis(pd.Index(hashes_of(pairs), name="texts"))
         return numbers[~numbers.index.duplicated()]
+
+    def _remember(self, rows):
+        """Add rows to those that are known; what is known stays as it is."""
+        self.table = pd.concat([self.table, rows[~rows.index.isin(self.table.index)]])
 
     def _go_on_in_memory(self, error):
         """Say why the folder cannot be used, and keep in memory what comes from now on."""
@@ -125,7 +129,7 @@ class Recording(Cache):
     def put(self, pairs: pd.DataFrame, scores: pd.DataFrame) -> None:
         """Record scores, which are row by row those of ``pairs``, rounded to seven digits."""
         rows = self._rows(pairs, scores).map(lambda value: float(f"{value:.{_DIGITS}g}"))
-        self.table = pd.concat([self.table, rows[~rows.index.isin(self.table.index)]])
+        self._remember(rows)
         self._write()
 
     def get(self, pairs: pd.DataFrame) -> pd.DataFrame:
