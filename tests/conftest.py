@@ -26,6 +26,8 @@ from judge_servers import KEYS
 from dre.datasets import registry
 from dre.judges.providers import PROVIDERS, base
 
+#: The folder of the project.
+HERE = Path(__file__).parents[1]
 #: Marks tests of the public data: ``pytest -m needs_data`` runs these alone.
 needs_data = pytest.mark.needs_data
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import matplotlib
 import numpy as np
 import pandas as pd
 import seaborn
@@ -53,13 +54,12 @@ _STYLE = {
     "lines.linewidth": 1.6,
     "figure.constrained_layout.use": True,
     "figure.dpi": 110,
-    "svg.hashsalt": "dre",  # without it the same picture has other names inside each time
-    "pdf.fonttype": 42,  # TrueType: text in the PDF stays text
 }
 
 
 def style() -> None:
     """Set the style of every figure; colour-blind people can tell its colours apart."""
+    matplotlib.rcdefaults()  # a user's own settings, such as usetex, may need what is not here
     seaborn.set_theme(
         context="paper", style="whitegrid", palette=list(COLOURS), font="DejaVu Sans", rc=_STYLE
     )

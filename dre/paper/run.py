@@ -1,9 +1,9 @@
-"""``make paper``: run the notebooks whose inputs have changed, and build the book.
+"""``make paper``: train and ask what notebooks read, run those that are stale, build the book.
 
-A notebook runs again when its code or a file that it read has changed (modules, the profile, data,
-the locked versions, what other notebooks wrote), or when a file that it wrote is not as it left it:
-see `dre.paper.state`. Without make, as on Windows or under conda, the command is
-``python -m dre.paper --profile public``.
+A notebook is stale when its code, the package, the profile, the locked versions, data, recordings,
+stored replies, trained models or a notebook that it needs has changed. All of that is one hash,
+which its executed copy in ``build/`` carries. Without make, as on Windows or under conda, the
+command is ``python -m dre.paper --profile public``.
 """
 
 import argparse
@@ -11,11 +11,13 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import sys
 import time
-from collections import Counter
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from typing import Any
 
+import pandas as pd
 from filelock import FileLock, Timeout
 
 from dre.datasets import registry
@@ -24,284 +26,225 @@ from dre.errors import DreError
 from dre.files import replace
 from dre.judges.ask import drop_calls
 from dre.judges.judge import new_run
-from dre.paper import bill, check, contents, papers_sets, state, website, words, written_sets
-from dre.paper.headless import Notebook, code, commit, execute, notebooks
+from dre.judges.store import Store
+from dre.paper import check, verdicts, website, words
+from dre.paper.books import Notebook, commit, notebooks, without_prose_of_committed
+from dre.paper.notebook import RUN, files_of
 from dre.paper.profile import COMMITTED, Profile, check_clone, profile, root
 
+#: What every notebook depends on, besides its code and its profile.
+_INPUTS = ("requirements.lock", "dre/**/*", "data/**/*", "results/**/*.csv")
+_INDEX = ["file", "notebook", "caption"]
 
-def run(profile: Profile, jobs: int = 2) -> list[str]:
-    """Bring results, figures and book of a profile up to date.
 
-    Models are trained first. Then live judges are asked what the notebooks read of them, and the
-    notebooks are executed, which ask nobody.
-
-    Deletes what notebooks wrote once and write no more. In the committed profile it brings the
-    committed notebooks, and the numbers in README and docs, up to date as well.
+def run(settings: Profile, jobs: int = 2) -> list[str]:
+    """Bring results, figures and book of a profile up to date; return the notebooks that ran.
 
     Parameters
     ----------
-    profile : Profile
-    jobs : int
-        How many notebooks run at a time at most. It is one where RETRAIN is set, since such a run
-        records what it does.
-
-    Returns
-    -------
-    list of str
-        The names of the notebooks that ran.
+    settings : the profile. Of its notebooks those that it names are run, by default all.
+    jobs : how many notebooks run at a time. With RETRAIN it is one, since such a run records.
 
     Raises
     ------
     DreError
-        If the profile cannot be carried out, a judge cannot be asked, a notebook fails or changes
-        while it runs, or another run is under way.
+        At once if the profile cannot be carried out, or another run is under way. At the end, when
+        all else is done, if a judge did not answer all or a notebook failed.
     """
-    books = _books_of(profile)
-    print(
-        f"profile {profile.name}: {profile.title}; needs {profile.needs}; {len(books)} notebooks",
-        flush=True,
-    )
-    if profile.name == COMMITTED:
-        words.check_names(profile.root, notebooks(profile.root))
-    _name_other_notebooks(profile)
-    _make_folder_of_records(profile)
-    _fetch_public_data(books, profile)
-    _set_environment_of_kernels(profile)
-    paid_run = new_run()
     try:
-        with FileLock(profile.root / "build" / "paper.lock", timeout=0):
-            with _billed(profile, paid_run):
-                ran = _bring_results_up_to_date(books, profile, jobs, paid_run)
-            # It lists the bill, which is written last.
-            replace(profile.results / "README.md", contents.readme(profile))
-    except Timeout as error:
-        raise DreError(
-            "another make paper is under way in this folder: wait for it to end"
-        ) from error
+        settings.build.mkdir(parents=True, exist_ok=True)
+        with FileLock(settings.root / "build" / "paper.lock", timeout=0):
+            return _run(settings, jobs)
+    except Timeout:
+        raise DreError("another make paper is under way here: wait for its end") from None
+
+
+def _run(settings, jobs):
+    print(f"profile {settings.name}: {settings.title}; needs {settings.needs}", flush=True)
+    books = _books_of(settings)
+    not_come = []
+    if any(_is_stale(settings, book, mark) for book, mark in marks(settings, books).items()):
+        not_come = _prepare(settings)
+    # A judge that has not answered all is asked again by the next run, and so all run again.
+    new_marks = marks(settings, books, is_complete=not not_come)
+    stale = {book: mark for book, mark in new_marks.items() if _is_stale(settings, book, mark)}
+    ran, failures = _execute_together(settings, stale, jobs)
+
+    _write_index(settings, may_delete=not failures)
+    if settings.name == COMMITTED:
+        _bring_committed_files_up_to_date(settings, books)
+    print(verdicts.write(settings), flush=True)
+    _build_book(settings)
+    if failures or not_come:
+        raise DreError("\n".join([*failures, *not_come]))
     return ran
 
 
-def _bring_results_up_to_date(books, profile, jobs, paid_run):
-    """Do what `run` does, but for the bill; return the names of the notebooks that ran."""
-    for line in papers_sets.check(profile):
+def _books_of(settings):
+    """Return the notebooks that a profile runs, in their order, with those that they need."""
+    books = {book.name: book for book in notebooks(settings.root)}
+    names = set(settings.notebooks or books)
+    unknown = sorted(names - set(books))
+    if unknown:
+        raise DreError(f"there is no notebook {unknown[0]}: expected some of {', '.join(books)}")
+    for book in reversed(books.values()):
+        if book.name in names:
+            names.update(book.needs)
+    return [book for book in books.values() if book.name in names]
+
+
+def _prepare(settings):
+    """Fetch, train and ask what notebooks read; return in words what did not come.
+
+    All of this goes on where it was if it was ended.
+    """
+    _fetch_public_data(settings)
+    for line in check.check(settings):
         print(line, flush=True)
-    written_sets.write_sets(profile, paid_run)
-    ran = _run_stale(books, profile, jobs, paid_run)
-    _check_nothing_changed(profile)
-    _drop_stale(profile)
-    if profile.name == COMMITTED:
-        changed = [book.path for book in books if commit(book.path, profile)]
-        changed += words.fill(profile.root)
-        for path in dict.fromkeys(changed):  # a notebook may have changed in both ways
-            print(f"brought up to date: {path.relative_to(profile.root)}")
-    _build_book_if_possible(profile)
-    return ran
+    from dre.paper import ask, bill  # which load judges and models
 
-
-@contextlib.contextmanager
-def _billed(profile, paid_run):
-    """Write and print the bill when a run ends, also when it fails or is interrupted."""
-    try:
-        yield
-    except BaseException:
-        with contextlib.suppress(DreError, OSError):  # the run has its own error to tell
-            _tell_bill(profile, paid_run)
-        raise
-    _tell_bill(profile, paid_run)
-
-
-def _tell_bill(profile, paid_run):
-    """Write and print the bill of a profile that asks somebody."""
-    if profile.has_live_judge or profile.augment:
-        bill.write(profile)
-        print(bill.in_words(profile, paid_run), flush=True)
-
-
-def _books_of(profile):
-    """Return the notebooks that a profile runs: all of them, unless it names some.
-
-    A DreError if the profile cannot be carried out: if it names something that does not exist, or
-    a notebook without those that it needs, unless their results are up to date.
-    """
-    check.check(profile)
-    books = {book.name: book for book in notebooks(profile.root)}
-    if not profile.notebooks:
-        return list(books.values())
-    file = f"profiles/{profile.name}.yaml"
-    for name in profile.notebooks:
-        if name not in books:
-            raise DreError(
-                f"{file}: there is no notebook {name}; expected some of {', '.join(sorted(books))}"
-            )
-        for needed in books[name].needs:
-            if needed not in profile.notebooks and (reason := stale(books[needed], profile)):
-                raise DreError(
-                    f"{file}: {name} needs the results of {needed}, which are not up to date "
-                    f"({reason}): add {needed} to 'notebooks'"
-                )
-    return [book for book in books.values() if book.name in profile.notebooks]
-
-
-def _fetch_public_data(books, profile):
-    """Fetch the public data that a profile reads, before any notebook runs.
-
-    A DreError with what is absent, and what to do, if a file cannot be fetched.
-    """
-    missing = registry.absent() if profile.reads_public_data else []
-    if not missing or not any(stale(book, profile) for book in books):
-        return
-    print(
-        f"public data: {registry.amount(missing)}, are fetched into {registry.home()}, once",
-        flush=True,
-    )
-    for name in missing:
+    paid_run = new_run()
+    not_come = []
+    with contextlib.chdir(settings.root / "notebooks"):  # from where notebooks read
         try:
-            registry.fetch(name)
-        except DreError as error:
-            raise DreError(_what_is_absent(registry.absent(missing), error)) from error
+            if settings.name != COMMITTED:
+                ask.train(settings)
+            not_come = ask.ask(settings, run=paid_run)
+        finally:
+            if settings.has_live_judge:
+                bill.write(settings)
+                print(bill.in_words(settings, paid_run), flush=True)
+    return not_come
 
 
-def _what_is_absent(names, error):
-    """Return in words which public files are absent after an error, and what to do."""
-    counts = Counter(registry.sources()[name]["name"] for name in names)
-    of_sources = ", ".join(f"{source} ({n})" for source, n in counts.items())
-    return (
-        f"no notebook was run, since public data are absent from {registry.home()}: "
-        f"{registry.amount(names)}, of {of_sources}\n"
-        f"  the first of them: {error}\n"
-        "  without a network: run `dre data fetch` where there is one, copy its folder here, and "
-        "set DRE_DATA_HOME to it. `make paper` alone runs profile mini, which needs no data"
-    )
-
-
-def _make_folder_of_records(profile):
-    """Make the folder of the records of runs; DreError if the project cannot be written to."""
-    folder = profile.build / "state"
+def _fetch_public_data(settings):
+    """Fetch the public data that a profile reads; a DreError says what to do without a network."""
+    missing = registry.absent() if settings.reads_public_data else []
+    if not missing:
+        return
+    print(f"public data: {registry.amount(missing)}, are fetched into {registry.home()}, once")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        (profile.root / "build" / "paper.lock").touch()
-    except OSError as error:
+        for name in missing:
+            registry.fetch(name)
+    except DreError as error:
         raise DreError(
-            f"{profile.root} cannot be written to ({error.strerror}), and results are written "
-            "there: clone the project into a folder of yours"
+            f"nothing was run, since public data are absent: {error}\n"
+            "  without a network: run `dre data fetch` where there is one, copy its folder here, "
+            "and set DRE_DATA_HOME to it. `make paper` alone runs profile mini, which needs no data"
         ) from error
 
 
-def _name_other_notebooks(profile):
-    """Print which files in notebooks/ are none of the project's."""
-    names = {path.name for path in profile.root.glob("notebooks/*.ipynb")}
-    names -= {book.path.name for book in notebooks(profile.root)}
-    if names:
-        print(f"not run, since its name is none of the project's: {', '.join(sorted(names))}")
+# Which notebooks are stale
 
 
-def _set_environment_of_kernels(profile):
-    """Let kernels import the package of this project, and find its files."""
-    search_path = [str(profile.root), os.environ.get("PYTHONPATH")]
-    os.environ["DRE_ROOT"] = str(profile.root)
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, search_path))
-    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+def marks(
+    settings: Profile, books: list[Notebook], is_complete: bool = True
+) -> dict[Notebook, str]:
+    """Return for each notebook the hash of all that it depends on.
+
+    With `is_complete` false they are marks that no run finds again: it runs all of them anew.
+    """
+    shared = hashlib.sha256(f"{sys.version} {os.environ.get('RETRAIN')} {is_complete}".encode())
+    asked = settings.model_dump_json(exclude={"title", "needs", "notebooks", "root"})
+    shared.update(asked.encode())
+    for path in _inputs(settings, asked):
+        with path.open("rb") as file:
+            shared.update(hashlib.file_digest(file, "sha256").digest())
+        shared.update(path.name.encode())
+    if settings.reads_public_data:
+        shared.update(" ".join(registry.absent()).encode())
+    if settings.has_live_judge:
+        store = Store()
+        shared.update(store.bill("account", "judge", "prompt").to_csv().encode())
+        store.close()
+    by_name = {}
+    for book in notebooks(settings.root):
+        decisive = [shared.hexdigest(), book.code_hash, *(by_name[name] for name in book.needs)]
+        by_name[book.name] = hashlib.sha256(json.dumps(decisive).encode()).hexdigest()
+    return {book: by_name[book.name] for book in books}
 
 
-def _check_nothing_changed(profile):
-    """Raise a DreError if a notebook, or what it depends on, was edited while notebooks ran."""
-    for book in _books_of(profile):
-        if reason := stale(book, profile):
-            raise DreError(
-                f"{book.path.name}: {reason} after it was executed: run the same command again"
-            )
+def _inputs(settings, asked):
+    """Yield the files that notebooks may read: the project's, trainings, those of the profile."""
+    outputs = {settings.root / "results" / path.stem for path in settings.root.glob("profiles/*")}
+    for pattern in _INPUTS:
+        for path in sorted(settings.root.glob(pattern)):
+            is_made = "__pycache__" in path.parts or outputs.intersection(path.parents)
+            if path.is_file() and not is_made:
+                yield path
+    yield from sorted(settings.build.glob("models/*/slm.json"))
+    for text in re.findall(r'"([^"]+)"', asked):
+        path = settings.root / text
+        if path.is_file():
+            yield path
 
 
-def _build_book(profile):
-    """Build the website and say where it is."""
-    is_new = website.build(profile)
-    index = (website.folder(profile) / "index.html").relative_to(profile.root)
-    print(f"the book, {'built' if is_new else 'up to date'}: {index}")
+def _executed_copy(settings, book):
+    return settings.build / "notebooks" / book.path.name
 
 
-def _build_book_if_possible(profile):
-    """Build the website, if its packages are there and the project has its settings."""
-    if not (profile.root / "docs" / "conf.py").is_file():
-        return
-    if website.is_installed():
-        _build_book(profile)
-    else:
-        print(f"no book, since its packages are not installed: {website.HOW_TO_INSTALL}")
+def _is_stale(settings, book, mark):
+    """Whether a notebook has to run: it did not end with this mark, or what it wrote is gone."""
+    executed = _executed_copy(settings, book)
+    if not executed.is_file():
+        return True
+    mark_of_last_run = json.loads(executed.read_text(encoding="utf-8"))["metadata"].get("mark")
+    files = [settings.root / entry["file"] for entry in files_of(settings, book.name) or ()]
+    return mark_of_last_run != mark or not all(file.is_file() for file in files)
 
 
-def _run_stale(books, profile, jobs, paid_run):
-    """Run the notebooks that are stale; return the names of those that ran, as they ended."""
-    if os.environ.get("RETRAIN", "0") not in ("", "0"):
-        jobs = 1
-
-    # A notebook that trains the models of all others runs alone, on all cores, and before them.
-    training = [book for book in books if book.trains and profile.name != COMMITTED]
-    other_books = [book for book in books if book not in training]
-    ran = _run_together(training, profile, 1) if training else []
-    _prepare(other_books, profile, jobs, paid_run)
-    if jobs > 1:
-        os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // jobs)))
-    return ran + _run_together(other_books, profile, jobs)
+# Running them
 
 
-def _prepare(books, profile, jobs, paid_run):
-    """Train what is missing yet, and ask live judges what notebooks read, if one is to be run."""
-    is_prepared = jobs == 1 or profile.name == COMMITTED
-    if is_prepared and not profile.has_live_judge:
-        return  # a notebook that needs a model trains it, and no other does so at the same time
-    if not any(stale(book, profile) for book in books):
-        return
-    from dre.paper import ask  # which loads judges and models
+def _execute_together(settings, stale, jobs):
+    """Execute notebooks, each after those that it needs; return the names of those that ended.
 
-    planned = profile.model_copy(update={"notebooks": tuple(book.name for book in books)})
-    with contextlib.chdir(profile.root / "notebooks"):  # from where notebooks read
-        if profile.name != COMMITTED:
-            ask.train(planned)
-        ask.ask(planned, run=paid_run)
-
-
-def _run_together(books, profile, jobs):
-    """Run stale notebooks, at most `jobs` at a time, each after those that it needs."""
-    waiting = _longest_chain_first(books)
+    Also returned is in words what failed: other notebooks than those that need it run nevertheless.
+    """
+    jobs = 1 if os.environ.get("RETRAIN") else max(1, jobs)
+    search_path = [str(settings.root), os.environ.get("PYTHONPATH", "")]
+    os.environ |= {
+        "DRE_ROOT": str(settings.root),
+        RUN: settings.name,
+        "PYTHONPATH": os.pathsep.join(filter(None, search_path)),
+        "TOKENIZERS_PARALLELISM": "false",
+    }
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // jobs)))
+    waiting = list(stale)
     running = {}  # future -> notebook
-    ran = []
-    failures = []
+    ended = []
+    failures = {}  # name -> why
     # Kernels start in the working directory, which all threads share.
-    with contextlib.chdir(profile.root / "notebooks"), ThreadPoolExecutor(jobs) as pool:
+    with contextlib.chdir(settings.root / "notebooks"), ThreadPoolExecutor(jobs) as pool:
         try:
             while waiting or running:
-                unfinished = {book.name for book in [*waiting, *running.values()]}
-                ready = [book for book in waiting if unfinished.isdisjoint(book.needs)]
-                for book in ready[: jobs - len(running)]:
-                    waiting.remove(book)
-                    running[pool.submit(_bring_up_to_date, book, profile)] = book
-
+                for book in list(waiting):
+                    failed = failures.keys() & set(book.needs)
+                    if failed:
+                        waiting.remove(book)
+                        failures[book.name] = f"{book.name} was not run: it needs {min(failed)}"
+                        continue
+                    unfinished = {one.name for one in [*waiting, *running.values()]}
+                    if len(running) < jobs and unfinished.isdisjoint(book.needs):
+                        waiting.remove(book)
+                        running[pool.submit(_execute, settings, book, stale[book])] = book
                 finished, _ = wait(running, return_when=FIRST_COMPLETED)
                 for future in finished:
                     book = running.pop(future)
-                    try:
-                        if future.result():
-                            ran.append(book.name)
-                    except DreError as error:
-                        failures.append(str(error))
-                        waiting.clear()  # what runs beside it may end
+                    error = future.exception()
+                    if error is None:
+                        ended.append(book.name)
+                    elif isinstance(error, DreError | OSError):
+                        failures[book.name] = str(error)
+                        print(error, flush=True)
+                    else:
+                        raise error
         except BaseException:  # such as an interrupt: the pool ends when its kernels do
             while not all(future.done() for future in running):
                 _kill_kernels()
                 time.sleep(0.1)
             raise
-    if failures:
-        raise DreError("\n".join(failures))
-    return ran
-
-
-def _longest_chain_first(books):
-    """Return notebooks in the order to start them: first those that the longest chain waits for."""
-    chain = dict.fromkeys((book.name for book in books), 0)
-    for book in reversed(books):
-        for name in book.needs:
-            chain[name] = max(chain.get(name, 0), chain[book.name] + 1)
-    return sorted(books, key=lambda book: -chain[book.name])
+    return ended, list(failures.values())
 
 
 def _kill_kernels():
@@ -313,84 +256,92 @@ def _kill_kernels():
             process.kill()
 
 
-def _bring_up_to_date(book, profile):
-    """Execute a notebook if it is stale, keep what it read and wrote, and return whether it ran."""
-    record = profile.build / "state" / book.name
-    label = f"{book.name:<34}"
+def _execute(settings, book, mark):
+    """Execute a notebook into the build folder. Its mark is written last: a killed run has none."""
+    import papermill
+    from papermill.exceptions import PapermillExecutionError
+
+    print(f"{book.name}: running", flush=True)
     started = time.monotonic()
-    reason = stale(book, profile)
-    if not reason:
-        print(f"{label} up to date\n", end="", flush=True)
-        return False
-    print(f"{label} running: {reason}\n", end="", flush=True)
-
-    earlier = state.load(record)
-    replace(record, state.text({"before": earlier["before"] | earlier["wrote"]}))
-    executed = execute(book, profile, record)
-
-    values = state.load(record)
-    if state.LOCK not in values["read"]:
-        raise DreError(f"{book.path.name}: its kernel kept no record of what it read, in {record}")
-    _complete(values, book, executed, profile)
-    replace(record, state.text(values))
-
-    seconds = time.monotonic() - started
-    memory = values["peak"].get("kernel", "unknown")
-    print(f"{label} done in {seconds:.0f} s, {memory} MB of memory\n", end="", flush=True)
-    return True
-
-
-def _complete(values, book, executed, profile):
-    """Add to the record of a kernel what the runner knows: the executed copy, and that it ended."""
-    name = executed.relative_to(profile.root).as_posix()
-    values["wrote"][name] = state.digest(executed)
-    for name in values["wrote"]:
-        values["read"].pop(name, None)
-    if os.environ.get("RETRAIN"):
-        # Such a run may have added to the recorded scores after it read them.
-        for name in values["read"]:
-            if f"/{state.SCORES}" in name:
-                values["read"][name] = state.digest(profile.root / name)
+    executed = _executed_copy(settings, book)
+    executed.parent.mkdir(exist_ok=True)
+    try:
+        papermill.execute_notebook(
+            book.path,
+            executed,
+            {"profile": settings.name},
+            kernel_name="python3",
+            language="python",
+            progress_bar=False,
+            request_save_on_cell_execute=False,
+            stderr_file=sys.stderr,  # such as the epochs of a training
+            extra_arguments=["--log-level=CRITICAL"],
+        )
+    except (PapermillExecutionError, RuntimeError) as error:  # RuntimeError: the kernel died
+        raise DreError(
+            f"{book.path.name} {_failure(error)}; as far as it came: {executed}"
+        ) from error
     content = json.loads(executed.read_text(encoding="utf-8"))
-    values["ended"] = {book.name: _code_mark(code(content))}
+    if settings.name != COMMITTED:
+        content = without_prose_of_committed(content)
+    content["metadata"]["mark"] = mark
+    replace(executed, json.dumps(content, ensure_ascii=False, indent=1) + "\n")
+    print(f"{book.name}: done in {time.monotonic() - started:.0f} s", flush=True)
 
 
-def _code_mark(lines):
-    """Return the hash of a notebook's code, of Python's version and of RETRAIN."""
-    decisive = [sys.version, os.environ.get("RETRAIN", ""), lines]
-    return hashlib.sha256(json.dumps(decisive).encode()).hexdigest()
+def _failure(error: Any) -> str:
+    """Return in which cell and at which line a notebook failed, and how."""
+    if isinstance(error, RuntimeError):
+        return f"failed: {error} (was memory short? --jobs 1 takes less)"
+    traceback = re.sub(r"\x1b\[[\d;]*m", "", "\n".join(error.traceback))  # without colours
+    lines = re.findall(r"^-+> *\d+ *(.*)", traceback, re.MULTILINE) or [error.source.strip()]
+    cell = error.exec_count - 1  # papermill has added one
+    return f"failed in cell [{cell}] at {lines[0]!r}: {error.ename}: {error.evalue}"
 
 
-def stale(book: Notebook, profile: Profile) -> str | None:
-    """Return in words why a notebook must run; None if nothing changed since its last run."""
-    values = state.load(profile.build / "state" / book.name)
-    if not values["ended"]:
-        has_begun = values["read"] or values["before"]
-        return "its last run did not end" if has_begun else "not run yet"
-    if values["ended"] != {book.name: _code_mark(book.code)}:
-        return "its code, Python or RETRAIN has changed"
-    for name, value in (values["read"] | values["wrote"]).items():
-        if state.digest(profile.root / name) != value:
-            return f"{name} has changed"
-    return None
+# What a run leaves
 
 
-def _drop_stale(profile: Profile) -> None:
-    """Delete what notebooks wrote once and none writes now, unless somebody has changed it.
+def _write_index(settings, may_delete):
+    """Write ``index.csv``: which notebook wrote which file. Delete what none writes any more."""
+    path = settings.results / "index.csv"
+    last = pd.read_csv(path) if path.is_file() else pd.DataFrame(columns=_INDEX)
+    tables = []
+    for book in notebooks(settings.root):
+        listed = files_of(settings, book.name)
+        # In a new clone the committed files of a notebook that has not run here yet are kept.
+        of_last = last[last["notebook"] == book.name]
+        tables.append(of_last if listed is None else pd.DataFrame(listed, columns=_INDEX))
+    tables += [] if may_delete else [last]
+    index = pd.concat(tables).drop_duplicates("file")
+    for name in set(last["file"]) - set(index["file"]) if may_delete else ():
+        print(f"deleted, no notebook writes it: {name}")
+        (settings.root / name).unlink(missing_ok=True)
+    replace(path, index.to_csv(index=False, lineterminator="\n"))
 
-    Notebooks that a profile does not name keep what they wrote.
-    """
-    names = {book.name for book in notebooks(profile.root)}
-    records = {file: state.load(file) for file in sorted((profile.build / "state").iterdir())}
-    of_notebooks = [values["wrote"] for file, values in records.items() if file.name in names]
-    written = set().union(*of_notebooks)
-    for file, values in records.items():
-        for name, value in (values["before"] | values["wrote"]).items():
-            if name not in written and value == state.digest(profile.root / name):
-                print(f"deleted, no notebook writes it: {name}")
-                (profile.root / name).unlink(missing_ok=True)
-        if file.name not in names:
-            file.unlink()
+
+def _bring_committed_files_up_to_date(settings, books):
+    """Put outputs into the committed notebooks, and numbers into README and docs."""
+    changed = []
+    for book in books:
+        executed = _executed_copy(settings, book)
+        mark = executed.is_file() and "mark" in json.loads(executed.read_text())["metadata"]
+        if mark and commit(book, executed, settings.root):
+            changed.append(book.path)
+    for path in [*changed, *words.fill(settings.root)]:
+        print(f"brought up to date: {path.relative_to(settings.root)}")
+
+
+def _build_book(settings):
+    """Build the website of the notebooks that there are, if its packages and settings are there."""
+    if not (settings.root / "docs" / "conf.py").is_file():
+        return
+    if not website.is_installed():
+        print(f"no book, since its packages are not installed: {website.HOW_TO_INSTALL}")
+        return
+    website.build(settings)
+    index = website.folder(settings) / "index.html"
+    print(f"the book: {index.relative_to(settings.root)}")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -398,40 +349,30 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="make paper", description=(__doc__ or "").partition("\n")[0]
     )
-    parser.add_argument(
-        "--profile", help="a file in profiles/, by its name (default: mini; with --book: public)"
-    )
-    parser.add_argument(
-        "--book", action="store_true", help="run no notebook: only build the book of those that ran"
-    )
-    parser.add_argument(
-        "--jobs",
-        type=int,
-        default=min(2, os.cpu_count() or 1),
-        help="how many notebooks run at a time",
-    )
-    parser.add_argument(
-        "--estimate",
-        action="store_true",
-        help="say what a run would take: calls, tokens, dollars, hours, disk; nothing is asked",
-    )
+    add = parser.add_argument
+    add("--profile", help="a file in profiles/, by its name (default: mini; with --book: public)")
+    add("--only", metavar="03", help="run one notebook, after those that it needs")
+    add("--book", action="store_true", help="run no notebook, only build the book")
+    add("--jobs", type=int, default=2, help="how many notebooks run at a time")
+    add("--estimate", action="store_true", help="say what a run would take; nothing is asked")
     args = parser.parse_args(argv)
     make_paths_absolute()  # kernels run in notebooks/
     try:
         folder = root().resolve()
         check_clone(folder)
-        name = args.profile or (COMMITTED if args.book else "mini")
-        settings = profile(name, folder)
+        settings = profile(args.profile or (COMMITTED if args.book else "mini"), folder)
+        if args.only:
+            names = [book.name for book in notebooks(folder) if book.name.startswith(args.only)]
+            settings = settings.model_copy(update={"notebooks": tuple(names or [args.only])})
         if args.estimate:
-            _books_of(settings)  # which refuses what could not be run
             from dre.paper import estimate
 
-            print(estimate.report(settings, estimate.calls(settings)))
+            print(estimate.report(settings))
         elif args.book:
             _build_book(settings)
         else:
-            run(settings, max(1, args.jobs))
-    except (DreError, OSError, RuntimeError) as error:  # RuntimeError: a kernel died
+            run(settings, args.jobs)
+    except (DreError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

@@ -343,3 +343,7 @@ def _cell(claim, text, results):
     if "=" in row:
         row_values = [str(methods.from_text(row))]
     return _Cell(results / f"{table}.csv", row_values, column)
+
+
+def write(settings) -> str:
+    return ""
