@@ -4,7 +4,6 @@ import pandas as pd
 import pytest
 
 from dre.datasets import registry
-from dre.errors import DreError
 from dre.paper import methods, table4
 from dre.paper.methods import Method
 

@@ -475,7 +475,9 @@ def test_every_recorded_training_of_the_papers_recipe_has_its_twin_without_disen
 def test_a_row_says_how_the_models_of_a_label_were_trained():
     recorded = recorded_models()
     seeds_of_paper = [recorded[f"dailydialog-paper-seed{k}"] for k in (0, 1, 2)]
-    table = trainings.training_table({"paper": seeds_of_paper, "ours": [recorded["all-ours-seed0"]]})
+    table = trainings.training_table(
+        {"paper": seeds_of_paper, "ours": [recorded["all-ours-seed0"]]}
+    )
     paper, ours = table.to_dict("records")
     assert (paper["contexts"], paper["seeds"], paper["epochs"]) == ("831", 3, "joint 5")
     assert (paper["epoch kept"], ours["epoch kept"]) == ("best", "last")

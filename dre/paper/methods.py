@@ -8,7 +8,6 @@ from dataclasses import dataclass, fields
 
 import pandas as pd
 
-
 #: The families of a small model's scores: the sum of both parts, and each part alone.
 WHOLE = "SLM (Prob & Dis)"
 DISTANCE = "SLM (Dis)"

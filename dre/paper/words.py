@@ -24,7 +24,7 @@ from dre.tables import ENDINGS, Table, number, with_interval
 
 _MARK = re.compile(r"<!--(\S[^<>]*)-->")
 _PLACE = re.compile(r"<!--([^\s/][^<>]*)-->(?:(?!<!--).)*<!--/-->", re.DOTALL)
-_COLUMN = re.compile(r"(?P<column>.+?)(?: (?P<form>[+,]*\.\df)(?P<interval>\[\])?)?")
+_COLUMN = re.compile(r"^(.+?)(?: ([+,]*\.\df)(\[\])?)?$")
 
 
 def fill(root: Path) -> list[Path]:
@@ -97,7 +97,7 @@ def _filled(root, place):
 def _number(folder, place):
     """Return the number or the text of a cell as it is printed."""
     row, printed_column = cell(folder, place)
-    column, form, has_interval = _COLUMN.fullmatch(printed_column).groups()
+    [(column, form, has_interval)] = _COLUMN.findall(printed_column)
     endings = ("", *ENDINGS[:2]) if has_interval else ("",)
     for end in (f"{column}{ending}" for ending in endings):
         if not row.get(end):
