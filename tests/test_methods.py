@@ -4,7 +4,6 @@ import pandas as pd
 import pytest
 
 from dre.datasets import registry
-from dre.errors import DreError
 from dre.paper import methods, table4
 from dre.paper.methods import Method
 
@@ -29,21 +28,6 @@ def test_methods_with_the_same_fields_are_the_same_key_and_others_are_not():
     # Two keys may be printed alike, and are never taken for each other.
     printed_alike = Method("DRE", slm="a, b"), Method("DRE", slm="a", reading="b")
     assert str(printed_alike[0]) == str(printed_alike[1]) and len(set(printed_alike)) == 2
-
-
-@pytest.mark.parametrize("method", [*NAMES.values()])
-def test_a_cell_that_names_a_method_by_its_fields_gives_the_same_key(method):
-    fields = []
-    for name in methods.FIELDS:
-        if getattr(method, name):
-            fields.append(f"{name}={getattr(method, name)}")
-    assert methods.from_text("; ".join(fields)) == method
-
-
-@pytest.mark.parametrize("text", ["METEOR", "famly=DRE", "slm=paper", "family=DRE; size=3", ""])
-def test_a_cell_that_names_no_method_is_refused_in_words(text):
-    with pytest.raises(DreError, match="expected fields such as family="):
-        methods.from_text(text)
 
 
 def test_rows_of_a_table_have_the_methods_that_their_columns_name():

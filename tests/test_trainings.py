@@ -470,3 +470,15 @@ def test_every_recorded_training_of_the_papers_recipe_has_its_twin_without_disen
         assert (disentangled["recipe"]["sep"], twin["recipe"]["sep"]) == ("maps", "none")
         for field in ("train_hash", "dev_hash", "seed", "encoder"):
             assert disentangled[field] == twin[field], field
+
+
+def test_a_row_says_how_the_models_of_a_label_were_trained():
+    recorded = recorded_models()
+    seeds_of_paper = [recorded[f"dailydialog-paper-seed{k}"] for k in (0, 1, 2)]
+    table = trainings.training_table(
+        {"paper": seeds_of_paper, "ours": [recorded["all-ours-seed0"]]}
+    )
+    paper, ours = table.to_dict("records")
+    assert (paper["contexts"], paper["seeds"], paper["epochs"]) == ("831", 3, "joint 5")
+    assert (paper["epoch kept"], ours["epoch kept"]) == ("best", "last")
+    assert (ours["rate of the encoder"], ours["rate of the head"]) == (0.0005, 0.01)

@@ -8,8 +8,6 @@ from dataclasses import dataclass, fields
 
 import pandas as pd
 
-from dre.errors import DreError
-
 #: The families of a small model's scores: the sum of both parts, and each part alone.
 WHOLE = "SLM (Prob & Dis)"
 DISTANCE = "SLM (Dis)"
@@ -71,24 +69,3 @@ def from_columns(table: pd.DataFrame, columns: Sequence[str] = FIELDS) -> pd.Ser
     for row in cells.itertuples(index=False):
         methods.append(Method(*row) if row[0] else None)
     return pd.Series(methods, table.index, dtype=object)
-
-
-def from_text(text: str) -> Method:
-    """Return the method that a cell of a file names by its fields: ``family=Ex-DRE; slm=paper``.
-
-    Raises
-    ------
-    DreError
-        If the cell has another field, or neither a family nor a judge.
-    """
-    given = {}
-    for entry in text.split(";"):
-        field_name, _, value = entry.partition("=")
-        given[field_name.strip()] = value.strip()
-    unknown = sorted(set(given) - set(FIELDS))
-    if unknown or not (given.get("family") or given.get("judge")):
-        raise DreError(
-            f"{text!r} names no method: expected fields such as family=Ex-DRE; slm=paper, "
-            f"which are {', '.join(FIELDS)}"
-        )
-    return Method(**{"family": "", **given})

@@ -20,7 +20,6 @@ from dre.paper import judgements, methods, plan
 from dre.paper.judgements import PanelJudge
 from dre.paper.methods import ALONE, AS_SHOWN, WHOLE, Method
 from dre.paper.profile import PAPER, TABLE_4, Profile
-from dre.paper.sentences import by_interval
 from dre.paper.trainings import trained
 from dre.tables import EMPTY, counted, named, number, spread
 
@@ -48,7 +47,6 @@ _PAPERS_CRITERIA = {
 #: What a fusion is compared with, as columns and legends call it.
 PARTS = ("judge", "small model", "better part")
 STRENGTHS = ("open", "middle", "strong")
-_CALLED = {"open": "open judges", "middle": "middle judges", "strong": "the strong judge"}
 #: The paper's methods that ask for one criterion at a time, and the prompts.
 _PROMPTS_OF_CRITERIA = {"G-EVAL": "geval", "LLM-Chiang": "analyse_rate"}
 #: The judges of the papers' Table 4 whose weights nobody can download. The others are open.
@@ -644,30 +642,6 @@ def class_means(gains: Gains, measure: str = "overall") -> pd.DataFrame:
             }
             rows.append(row)
     return pd.DataFrame(rows, columns=_CLASS_MEANS)
-
-
-def gains_in_words(means: pd.DataFrame, fusion_name: str, less: str = "judge") -> str:
-    """Return which judges a fusion helps and which it harms, by the intervals of its gains.
-
-    Parameters
-    ----------
-    means : what `class_means` returned, with one small model.
-    fusion_name : which fusion.
-    less : which of `PARTS` it is compared with.
-
-    Returns
-    -------
-    Such as ``helps open and middle judges, harms the strong judge``.
-    """
-    is_shown = (means["fusion"] == fusion_name) & (means["less"] == less)
-    is_pooled = means["judges"].isin([*({ALL, *CLASSES} - {*STRENGTHS})])
-    by_verb = {}
-    for row in means.loc[is_shown & ~is_pooled, :].to_dict("records"):
-        judges = str(row["judges"])
-        verb = by_interval(row, "gain", "helps", "harms", "does not clearly change")
-        by_verb.setdefault(verb, []).append(_CALLED.get(judges, judges))
-    effects = [f"{verb} {' and '.join(names)}" for verb, names in by_verb.items()]
-    return ", ".join(effects) or "was compared with no judge"
 
 
 #: The power to which a small model only breaks the ties of a judge.

@@ -115,6 +115,36 @@ def load_or_train(
     return fit(train, dev, out, recipe, seed, profile.encoder, extra=extra)
 
 
+def training_table(provenances: Mapping[str, Sequence[Mapping]]) -> pd.DataFrame:
+    """Return how small models were trained, a row for each label.
+
+    Parameters
+    ----------
+    provenances : dict
+        By label, the provenances of models of one recipe: several seeds, and perhaps several sets.
+    """
+    rows = []
+    for label, of_models in provenances.items():
+        first = of_models[0]
+        recipe = first["recipe"]
+        n_contexts = dict.fromkeys(f"{one['contexts']['train']:,}" for one in of_models)
+        row = {
+            "model": label,
+            "recipe": recipe["name"],
+            "encoder": Path(first["encoder"]).name,
+            "contexts": " / ".join(n_contexts),
+            "seeds": len({one["seed"] for one in of_models}),
+            "epochs": ", ".join(f"{stage['name']} {stage['epochs']}" for stage in recipe["stages"]),
+            "epoch kept": recipe.get("keep", "last"),
+            "rate of the encoder": recipe["learning_rate"],
+            "rate of the head": recipe["head_learning_rate"],
+            "contexts a step": recipe["batch_contexts"],
+            "tokens of a text": recipe["max_seq_length"],
+        }
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
 def has_model(profile: Profile, key: str, name: str, seed: int, disentangled: bool = True) -> bool:
     """Return whether the build folder has a model of one training, also an earlier one of it."""
     stem = _stem(profile, key, name, seed, disentangled)
