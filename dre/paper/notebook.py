@@ -156,11 +156,14 @@ class Book:
         return Image(picture.getvalue(), alt=alt or caption)
 
     def verdicts(self) -> Table:
-        """Return the claims of the papers that this notebook is about, with the verdicts."""
+        """Return the claims of the papers that this notebook measures, with the verdicts."""
         from dre.paper import verdicts
 
-        if not hasattr(verdicts, "of_notebook"): return None  # TODO
-        return verdicts.of_notebook(self.profile, self.name[:2])
+        claims = verdicts.of_notebook(self.profile, self.name[:2])
+        headers = {"printed": "in print", "ours_measured": "with ours", "ours": "verdict with ours"}
+        caption = f"What the papers claim, and what profile {self.profile.name} says of it"
+        note = "Not run: the profile lacks a table or a number that the claim needs."
+        return Table(claims, "verdicts", caption, note, headers=headers, rows=len(claims))
 
     def ask(self) -> None:
         """Ask live judges what this notebook reads of them, in a reader's own kernel.

@@ -71,10 +71,12 @@ def _run(settings, jobs):
     ran, failures = _execute_together(settings, stale, jobs)
 
     _write_index(settings, may_delete=not failures)
-    if settings.name == COMMITTED:
-        _bring_committed_files_up_to_date(settings, books)
     print(verdicts.write(settings), flush=True)
-    _build_book(settings)
+    for step in (_bring_committed_files_up_to_date, _build_book):
+        try:
+            step(settings)
+        except DreError as error:
+            failures.append(str(error))
     if failures or not_come:
         raise DreError("\n".join([*failures, *not_come]))
     return ran
@@ -320,10 +322,12 @@ def _write_index(settings, may_delete):
     replace(path, index.to_csv(index=False, lineterminator="\n"))
 
 
-def _bring_committed_files_up_to_date(settings, books):
+def _bring_committed_files_up_to_date(settings):
     """Put outputs into the committed notebooks, and numbers into README and docs."""
+    if settings.name != COMMITTED:
+        return
     changed = []
-    for book in books:
+    for book in _books_of(settings):
         executed = _executed_copy(settings, book)
         mark = executed.is_file() and "mark" in json.loads(executed.read_text())["metadata"]
         if mark and commit(book, executed, settings.root):
