@@ -6,10 +6,9 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import experiment, needs_data
+from conftest import HERE, experiment, needs_data
 from matplotlib.collections import PathCollection
 from scipy.stats import spearmanr
-from test_paper import HERE
 
 from dre import fusion, stats
 from dre.datasets import ratings, recordings

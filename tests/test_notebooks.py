@@ -5,32 +5,27 @@ import base64
 import contextlib
 import dataclasses
 import functools
-import hashlib
 import importlib
 import inspect
 import io
-import os
 import pkgutil
 import re
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from conftest import needs_data
+from conftest import HERE, needs_data
 from scipy.stats import spearmanr
-from test_paper import HERE, SETUP
+from test_paper import SETUP
 
 from dre import DRE
 from dre.audit import measures
 from dre.datasets import dialogues, ratings
 from dre.environment import ADDRESS
-from dre.paper import conversation, words
-from dre.paper.folding import folded_part
-from dre.paper.headless import code_cells, code_hash, manifest, notebooks, source
+from dre.paper import conversation
+from dre.paper.books import OF_COMMITTED, code_cells, notebooks, source
 from dre.paper.profile import COMMITTED, profile
 from dre.slm.quotes import own_words
 
@@ -55,7 +50,7 @@ def test_a_notebook_begins_with_title_and_badge(book):
 
 @each_notebook
 def test_parameters_and_setup_come_next_and_the_setup_is_the_same_in_all(book):
-    parameters, setup = book.content["cells"][1:3]
+    parameters, setup = code_cells(book.content)[:2]
 
     assert parameters["metadata"]["tags"] == ["parameters"]
     assert source(parameters).startswith("profile = ")
@@ -82,51 +77,12 @@ def test_what_a_notebook_takes_from_the_package_is_there(book):
     assert named
 
 
-WITHOUT_PACKAGE = """
-import importlib.util, sys
-from IPython.core.interactiveshell import InteractiveShell
-find_spec = importlib.util.find_spec
-importlib.util.find_spec = lambda name, *more: None if name == "dre" else find_spec(name, *more)
-shell = InteractiveShell.instance()
-result = shell.run_cell("profile = 'mini'\\n" + sys.stdin.read())
-print("ENDED BY", type(result.error_in_exec).__name__, result.error_in_exec)
-"""
-
-
-def test_a_setup_cell_that_cannot_clone_says_so(tmp_path):
-    nowhere = {
-        "GIT_CONFIG_COUNT": "1",
-        "GIT_CONFIG_KEY_0": f"url.file://{tmp_path}/nothing.insteadOf",
-        "GIT_CONFIG_VALUE_0": ADDRESS,
-        "IPYTHONDIR": str(tmp_path),
-    }
-    result = subprocess.run(
-        [sys.executable, "-c", WITHOUT_PACKAGE],
-        input=SETUP,
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env=os.environ | nowhere,
-    )
-    output = result.stdout + result.stderr
-    assert "nothing" in output and "does not" in output  # git's own message
-    assert "ENDED BY RuntimeError git could not clone the project: its message stands" in output
-
-
 def test_the_notebooks_of_profile_colab_offer_it_in_their_first_cell():
     offering = []
     for book in BOOKS:
-        if '"colab"' in source(book.content["cells"][1]):
+        if '"colab"' in source(code_cells(book.content)[0]):
             offering.append(book.name)
     assert tuple(offering) == profile("colab").notebooks
-
-
-@each_notebook
-def test_a_part_to_skip_to_stands_below(book):
-    cells = [source(cell) for cell in code_cells(book.content)]
-    for number, text in enumerate(cells):
-        for part in re.findall(r'book\.skip_to\("([^"]+)"', text):
-            assert any(below.startswith(f"# {part}\n") for below in cells[number + 1 :])
 
 
 def test_table_4_begins_after_one_conversation_and_few_words():
@@ -141,10 +97,8 @@ def test_table_4_begins_after_one_conversation_and_few_words():
         if cell["cell_type"] == "markdown":
             words_before += len(source(cell).split())
             continue
-        is_setting = cell["metadata"].get("tags") == ["parameters"]
-        assert is_setting or folded_part(cell), source(cell)[:60]
         pictures += [output for output in cell["outputs"] if "image/png" in output.get("data", {})]
-    assert words_before < 170 and len(pictures) == 1 and len(before) <= 8
+    assert words_before < 170 and len(pictures) == 1 and len(before) <= 9
 
 
 # Outputs
@@ -154,23 +108,10 @@ def outputs_of(book):
     return [output for cell in code_cells(book.content) for output in cell["outputs"]]
 
 
-def is_note(output):
-    """Tell whether an output is a sentence that `Book.note` shows."""
-    return output.get("metadata", {}).get("dre") == "note"
-
-
-def registered_files(book):
-    """Return what a notebook wrote according to its manifest, as hashes by path."""
-    hashes = {}
-    for item in manifest(book, PUBLIC)["items"]:
-        hashes.update(item["files"])
-    return hashes
-
-
 @each_notebook
 def test_outputs_come_from_a_run_of_this_code(book):
     executed = book.content["metadata"]["dre"].get("executed")
-    assert executed == {"profile": COMMITTED, "code": code_hash(book.content)}, "run make paper"
+    assert executed == {"profile": COMMITTED, "code": book.code_hash}, "run make paper"
 
 
 @each_notebook
@@ -182,40 +123,25 @@ def test_outputs_hold_no_error_no_message_and_no_address_of_memory(book):
 
 
 @each_notebook
-def test_files_in_results_and_figures_are_those_that_the_run_wrote(book):
-    for name, sha256 in registered_files(book).items():
-        assert hashlib.sha256((HERE / name).read_bytes()).hexdigest() == sha256, name
-
-
-def displayed(book, form):
-    """Return what is shown in a form, but for sentences."""
-    contents = set()
-    for output in outputs_of(book):
-        if form in output.get("data", {}) and not is_note(output):
-            contents.add("".join(output["data"][form]))
-    return contents
-
-
-@each_notebook
-def test_tables_that_are_shown_are_those_of_the_run(book):
-    hashes = {
-        hashlib.sha256(text.encode()).hexdigest() for text in displayed(book, "text/markdown")
-    }
-    tables = [item for item in manifest(book, PUBLIC)["items"] if item["kind"] == "table"]
-    assert hashes == {item["shown"] for item in tables}
-    for item in tables:
-        for name, sha256 in item["files"].items():
-            assert not name.endswith(".md") or sha256 == item["shown"], name
-
-
-@each_notebook
 def test_figures_that_are_shown_are_those_in_files(book):
-    pictures = {base64.b64decode(content) for content in displayed(book, "image/png")}
-    names = [name for name in registered_files(book) if name.endswith(".png")]
-    files = {(HERE / name).read_bytes() for name in names}
+    pictures = set()
+    for output in outputs_of(book):
+        if "image/png" in output.get("data", {}):
+            pictures.add(base64.b64decode(output["data"]["image/png"]))
+    index = pd.read_csv(PUBLIC.results / "index.csv").query("notebook == @book.name")
+    names = [name for name in index["file"] if name.endswith(".png")]
     parts = ("training", "evaluation")
     drawn_by_hand = {(HERE / f"docs/figure1_{part}.png").read_bytes() for part in parts}
-    assert pictures - drawn_by_hand == files
+    assert pictures - drawn_by_hand == {(HERE / name).read_bytes() for name in names}
+
+
+@each_notebook
+def test_prose_about_results_is_a_cell_of_its_own_without_a_heading(book):
+    """Other profiles leave these cells out, and need the headings."""
+    for cell in book.content["cells"]:
+        if OF_COMMITTED in cell["metadata"].get("tags", ()):
+            assert cell["cell_type"] == "markdown"
+            assert not re.search("^#+ ", source(cell), re.MULTILINE), source(cell)[:60]
 
 
 # Formulas
@@ -288,21 +214,6 @@ _SCORES = np.concatenate([np.linspace(1, 2, 50), np.linspace(0.6, 1.6, 50)])
 _ROBUST, _NON_ROBUST = torch.randn(2, 384, generator=torch.Generator().manual_seed(0))
 
 
-def judged(seed):
-    """Return a table of 120 pairs, with the scores of a judge and a small model, and ratings."""
-    rng = np.random.default_rng(seed)
-    human = rng.uniform(1, 5, 120)
-    return pd.DataFrame(
-        {
-            "s_d": rng.uniform(size=120),
-            "s_p": rng.uniform(size=120),
-            "score_llm": (human + rng.normal(0, 1.5, 120)).clip(0, 5),
-            "human": human,
-            "context_id": np.arange(120) // 3,
-        }
-    )
-
-
 def corpus_of_swaps():
     """Return what notebook 06 swaps and squares, of the embedded corpus."""
     test = dialogues.pairs(dialogues.load("mini", "test"), "par")
@@ -338,9 +249,6 @@ EXERCISES = {  # by the cell of its check, what an exercise needs besides import
         COUNTS="few",
         book=SimpleNamespace(needs_public=lambda why: None),
         curves={"few": LESS - 1.5 * LESS**2, "claude-2026-11": -LESS},
-    ),
-    "07 exercise-levels": needs(
-        rated=["a"], tables={("a", f"j{k}"): [judged(k)] for k in range(3)}
     ),
     "08 e73f852a": lambda: {
         "pd": pd,
@@ -464,10 +372,6 @@ TRIVIAL = {  # what somebody may try who does not want to think, and slips that 
         "\n".join(f"check({judge}, {w})" for judge in ("COUNTS",))
         for w in ("0", "1", "-1", "0.5", "np.nan", "99")
     ],
-    "07 exercise-levels": [
-        f"check_levels(lambda llm, human, contexts, rows: {level})"
-        for level in ("0", "1", "None", "np.nan", "0.3", "what_if.LEVELS", "what_if.LEVELS[2]")
-    ],
     "08 e73f852a": [
         "check('')",
         "check('.')",
@@ -509,49 +413,6 @@ TRIVIAL = {  # what somebody may try who does not want to think, and slips that 
 def test_no_trivial_answer_passes_or_ends_in_an_error(name, attempt):
     exercise = begun(name)
     assert _DONE not in exercise.run(attempt)
-
-
-RANDOM = {  # by exercise, an attempt that a generator `rng` makes
-    "01 exercise01": (
-        "check(adversarial=' '.join(rng.choice(vocabulary, 8)), "
-        "fitting=' '.join(rng.choice(vocabulary, 8)))"
-    ),
-    "02 c30": "check(rng.uniform(0, 2))",
-    "03 c34": "guess = rng.uniform(0.6, 1.6)\ncheck(lambda scores, kinds: guess)",
-    "06 exercise": "check(lambda pairs: rng.normal(size=len(pairs)))",
-    "07 exercise-levels": "check_levels(lambda *given: rng.uniform())",
-    "08 e73f852a": "check(' '.join(rng.choice(vocabulary, 8)))",
-    "09 cell-23": "compare_with_good_replies(lambda turns: ' '.join(rng.choice(vocabulary, 8)))",
-    "10 exercise-check": "check(lambda p: rng.choice(list(p)))",
-    "11 exercise": "check(lambda v, v_bar: torch.tensor(rng.normal()))",
-}
-
-
-@pytest.mark.parametrize("name", RANDOM)
-def test_random_answers_do_not_pass(name):
-    """In notebook 02 at most one of ten does: a margin in steps of 0.01 can be guessed."""
-    exercise = begun(name)
-    words = [
-        word for c in dialogues.load("mini", "dev") for turn in c.turns for word in turn.split()
-    ]
-    exercise.names |= {"rng": np.random.default_rng(7), "vocabulary": words}
-    n_attempts = {"07": 5, "09": 2}.get(name[:2], 10)  # these take long
-    passed = sum(_DONE in exercise.run(RANDOM[name]) for _ in range(n_attempts))
-    assert passed <= (1 if name == "02 c30" else 0)
-
-
-# Numbers in words
-
-
-@each_notebook
-def test_the_kept_numbers_are_those_that_cells_name(book):
-    kept = {name: text for name, text in words.said(HERE).items() if name[:2] == book.name[:2]}
-    assert sorted(kept) == sorted(words.names_in(book)), "run make paper PROFILE=public"
-    assert all(kept.values())
-
-
-def test_every_place_for_a_number_is_filled_with_the_latest_one():
-    assert words.fill(HERE, write=False) == [], "run make paper PROFILE=public"
 
 
 # Table 4

@@ -9,21 +9,19 @@ import sys
 import tomllib
 from importlib.metadata import packages_distributions
 
+import pandas as pd
 import pytest
 import yaml
-from conftest import needs_data
+from conftest import HERE, needs_data
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
-from test_paper import HERE
 
 from dre import __version__
 from dre.commands import main as cli
 from dre.datasets import dialogues, ratings
 from dre.environment import ADDRESS, how_to_install
-from dre.paper import bill, contents
-from dre.paper.headless import manifest, notebooks, source
-from dre.paper.notebook import AS_MARKDOWN
+from dre.paper.books import notebooks, source
 from dre.paper.profile import COMMITTED, profile
 
 PUBLIC = profile(COMMITTED)
@@ -195,32 +193,12 @@ def test_make_help_names_every_target():
 
 
 def test_every_file_of_results_and_figures_is_written_by_one_notebook():
-    written = []
-    for book in BOOKS:
-        for item in manifest(book, PUBLIC)["items"]:
-            written += item["files"]
-    assert len(set(written)) == len(written)
-
-    expected = {HERE / name for name in written}
-    expected |= {PUBLIC.results / "manifest" / f"{book.name}.json" for book in BOOKS}
-    expected |= {PUBLIC.results / "README.md"}
-    present = tracked(f"results/{COMMITTED}", f"figures/{COMMITTED}")
-    assert [path for path in present if path not in expected] == []
-
-
-def test_the_readme_of_results_lists_every_table_of_the_manifests():
-    text = (PUBLIC.results / "README.md").read_text()
-    assert text == contents.readme(PUBLIC), "make paper PROFILE=public writes it"
-
-    linked = {PUBLIC.results / name for name in re.findall(r"\]\(([\w.]+)\)", text)}
-    tables = {path for path in tracked(f"results/{COMMITTED}") if path.parent == PUBLIC.results}
-    assert tables - linked == {PUBLIC.results / "README.md"}
-
-
-def test_docs_name_every_table_that_is_saved_as_markdown_and_those_alone():
-    docs = "".join(path.read_text() for path in HERE.glob("docs/*.md"))
-    named = set(re.findall(r"(?<![\w-])(\w+)\.md[`-]", docs)) - {"README", bill.NAME}
-    assert named == {*AS_MARKDOWN}
+    index = pd.read_csv(PUBLIC.results / "index.csv")
+    assert {*index["notebook"]} <= NAMES and not index["file"].duplicated().any()
+    written = {HERE / name for name in index["file"]}
+    of_runner = {"index.csv", "verdicts.csv", "verdict_counts.csv"}
+    written |= {PUBLIC.results / name for name in of_runner}
+    assert {*tracked(f"results/{COMMITTED}", f"figures/{COMMITTED}")} == written
 
 
 def test_the_strong_judge_has_one_name_in_the_results():

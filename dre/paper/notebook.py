@@ -160,7 +160,9 @@ class Book:
         from dre.paper import verdicts
 
         claims = verdicts.of_notebook(self.profile, self.name[:2])
-        headers = {"printed": "in print", "ours_measured": "with ours", "ours": "verdict with ours"}
+        headers = {"printed": "in print"}
+        if "ours" in claims:
+            headers |= {"ours_measured": "with ours", "ours": "verdict with ours"}
         caption = f"What the papers claim, and what profile {self.profile.name} says of it"
         note = "Not run: the profile lacks a table or a number that the claim needs."
         return Table(claims, "verdicts", caption, note, headers=headers, rows=len(claims))

@@ -364,7 +364,7 @@ class SLM:
         """Read the parts that `write` wrote into a folder."""
         encoder = load_encoder(str(path), recipe.max_seq_length)
         head = _new_head(encoder, recipe)
-        # Python reads the file, not safetensors, so that `dre.paper.state` notices it.
+        # Python reads the file, not safetensors.
         head.load_state_dict(load((path / "head.safetensors").read_bytes()))
         check_finite(encoder.state_dict() | head.state_dict())
         return cls(encoder.eval(), head.eval(), recipe, provenance)

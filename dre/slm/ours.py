@@ -342,7 +342,7 @@ class Ours(SLM):
                 f"encoder {provenance['encoder']!r} on this machine has other weights than the one "
                 "that was adapted: fetch it again, or train a model on this one"
             )
-        # Python reads the file, not safetensors, so that `dre.paper.state` notices it.
+        # Python reads the file, not safetensors.
         state = load((path / FILE).read_bytes())
         slm._check_state(state)
         slm.load_state(state)
