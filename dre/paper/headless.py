@@ -15,7 +15,6 @@ from tokenize import COMMENT, DEDENT, ENDMARKER, INDENT, NEWLINE, NL, generate_t
 
 from dre.errors import DreError
 from dre.files import replace
-from dre.paper.folding import with_colab_view
 from dre.paper.profile import COMMITTED, Profile
 
 INJECTED = "injected-parameters"  # the tag of the cell that papermill adds
@@ -286,8 +285,8 @@ def commit(path: Path, profile: Profile) -> bool:
         cell["execution_count"] = number
         cell["outputs"] = [_clean(output, number, profile.root) for output in outputs]
         metadata = cell["metadata"]
-        cell["metadata"] = {key: metadata[key] for key in metadata if key in ("tags", "dre")}
-        cell["metadata"] = with_colab_view(cell)
+        kept = ("tags", "dre", "cellView")
+        cell["metadata"] = {key: metadata[key] for key in metadata if key in kept}
 
     own_metadata = content["metadata"].get("dre", {})
     own_metadata["executed"] = {"profile": profile.name, "code": code_hash(content)}

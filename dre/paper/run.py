@@ -214,9 +214,9 @@ def _check_nothing_changed(profile):
 
 def _build_book(profile):
     """Build the website and say where it is."""
-    is_new = website.build(profile)
+    website.build(profile)
     index = (website.folder(profile) / "index.html").relative_to(profile.root)
-    print(f"the book, {'built' if is_new else 'up to date'}: {index}")
+    print(f"the book: {index}")
 
 
 def _build_book_if_possible(profile):
