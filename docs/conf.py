@@ -47,7 +47,6 @@ html_theme_options = {
     "navbar_center": [],
     "navbar_end": [],
     "navbar_persistent": [],
-    "launch_buttons": {"colab_url": "https://colab.research.google.com"},
 }
 
 # A formula that is wider than the screen of a phone is scrolled from its beginning.

@@ -535,27 +535,6 @@ def test_names_of_folders_are_left_out_of_texts_and_of_nothing_else(root, monkey
     assert data == {"text/plain": ["~ ~/a,b 'file://~/b''~'" + lines[2]], "data": home}
 
 
-def test_colab_folds_what_is_neither_an_equation_nor_prints_its_result(root):
-    book(root, "00_start", "x = 1", "print(x)", "setup()")
-    path = root / "notebooks/00_start.ipynb"
-    executed = json.loads(path.read_text())
-    content = json.loads(path.read_text())
-    numbers = [i for i, cell in enumerate(content["cells"]) if cell["cell_type"] == "code"]
-    silent, printing, last = numbers[-3:]
-    content["cells"][last]["metadata"]["tags"] = ["formula"]
-    content["cells"][last]["metadata"]["cellView"] = "form"  # from before it had its tag
-    path.write_text(json.dumps(content))
-    printed = {"output_type": "stream", "name": "stdout", "text": "1\n"}
-    executed["cells"][printing]["outputs"] = [printed]
-    write(root, {"build/public/notebooks/00_start.ipynb": json.dumps(executed)})
-
-    headless.commit(path, profile("public", root))
-
-    cells = json.loads(path.read_text())["cells"]
-    views = [cells[i]["metadata"].get("cellView") for i in (silent, printing, last)]
-    assert views == ["form", None, None]
-
-
 def test_a_notebook_that_runs_long_shows_its_cell_and_what_its_kernel_prints(
     root, monkeypatch, capfd
 ):
