@@ -1,21 +1,27 @@
-"""Settings of Sphinx for the website, which `make book` builds from sources that it prepares."""
+"""Settings of Sphinx for the website, which `make book` builds."""
 
-import dre
+import re
 
 project = "dre"
 author = "The dre companion authors"
-release = dre.__version__
 
-# The second brings MathJax into the website, so that formulas are set without a network.
-extensions = ["myst_nb", "sphinx-mathjax-offline"]
-exclude_patterns = [".doctrees"]
+# The second brings MathJax into the website, so that formulas are set without a network. The third
+# takes the list of pages from a file.
+extensions = ["myst_nb", "sphinx-mathjax-offline", "sphinx_external_toc"]
+external_toc_path = "docs/_toc.yml"
+include_patterns = ["*.md", "docs/*.md", "notebooks/*.ipynb", "dre/slm/default/README.md"]
 highlight_language = "none"  # of blocks that name no language, such as what a command prints
+suppress_warnings = [
+    "misc.highlighting_failure",  # the setup cell has a line for the shell
+    "etoc",  # a profile may have fewer pages than the list
+]
 
 # Notebooks are shown as they were executed.
 nb_execution_mode = "off"
 nb_render_markdown_format = "myst"
 nb_code_prompt_show = "Show the code"
 nb_code_prompt_hide = "Hide the code"
+nb_output_stderr = "remove"
 
 # As on GitHub: formulas between dollar signs, and anchors of headings.
 myst_enable_extensions = ["dollarmath", "amsmath"]
@@ -41,8 +47,21 @@ html_theme_options = {
     "navbar_center": [],
     "navbar_end": [],
     "navbar_persistent": [],
-    "launch_buttons": {"colab_url": "https://colab.research.google.com"},
 }
 
 # A formula that is wider than the screen of a phone is scrolled from its beginning.
 mathjax3_config = {"chtml": {"displayAlign": "left"}}
+
+
+def _with_anchors_of_github(app, page, source):
+    """Write anchors of headings as GitHub does, ``#in-short``, and not as Jupyter does."""
+    source[0] = re.sub(
+        r"(\]\([^()\s:]*#)([^()\s]+)(?=\))",
+        lambda link: link[1] + re.sub(r"[^\w-]", "", link[2].lower()),
+        source[0],
+    )
+
+
+def setup(app):
+    """Register what is done to each page that is read."""
+    app.connect("source-read", _with_anchors_of_github)
