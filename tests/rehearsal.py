@@ -5,13 +5,14 @@ folder may stand which are run: names of cases, or ``variants``.
 
 A case is a copy of the project in which profile ``full`` is changed as `changes` and the case say,
 and nothing else: a small encoder of random weights, few pairs of each set, and judges that a local
-server plays. The code is that of a real run. The providers' own packages talk to the server, which
-speaks OpenAI's and Ollama's protocols and answers by a fixed rule. Public data are the real ones.
-Files that cannot be fetched have stand-ins of the same form, which are registered in their place.
+server plays. The providers' own packages talk to the server, which speaks OpenAI's and Ollama's
+protocols. Public data are the real ones. Files that cannot be fetched have stand-ins of the same
+form, which are registered in their place.
 
-The full pass is killed in the middle and started again. Of every case it is checked that the calls
-are those of the estimate, judge by judge and prompt by prompt, that the server had as many, that
-nothing was paid for twice, and that the tables have their rows.
+One judge answers badly in one case of ten. In the full pass the other one dies after some calls,
+and the run is killed in the middle. Then every notebook must have run, with empty rows that say
+why. When the judge answers again, the same command goes on. At the end the calls are those of the
+estimate, judge by judge and prompt by prompt, and the tables have their rows.
 """
 
 import copy
@@ -33,6 +34,7 @@ import dstc11_archive
 import judge_servers
 import pandas as pd
 import psutil
+import pytest
 import tiny_metrics
 import torch
 import yaml
@@ -44,7 +46,7 @@ from transformers import AutoTokenizer, DistilBertConfig, DistilBertModel
 from dre.datasets import dialogues, dstc11, ratings, registry
 from dre.judges.store import Store
 from dre.paper import huynh, pcaf, plan, printed_cases, printed_metrics, website
-from dre.paper.profile import JudgeSettings, Profile, profile
+from dre.paper.profile import Profile, profile
 
 ROOT = Path(__file__).resolve().parents[1]
 NAME = "full"  # the profile that is rehearsed
@@ -52,6 +54,7 @@ IN_FLIGHT = 4  # calls of each judge at a time
 USAGE = (50, 10)  # tokens in and out that the server reports of every reply
 PRICE = (1e-6, 2e-6)  # dollars for a token in and out
 SLM_VARIANTS = ("Dis", "Prob", "Prob & Dis")
+METHODS_OF_TABLE_5 = ("Small model", "LLM-only", "SLIDE", "In-DRE", "Ex-DRE", "DRE")
 
 OPENAI = {
     "model": "openai:gpt-3.5-turbo-1106",
@@ -63,10 +66,10 @@ OPENAI = {
     "logprobs": True,
 }
 OLLAMA = {"model": "ollama:llama3.3:70b", "base_url": "SERVER", "concurrency": IN_FLIGHT}
-WRITER = OPENAI | {"model": "openai:gpt-4-1106-preview", "logprobs": False}
 RECORDED = "recorded:claude-2026-11"
-#: A set that a judge writes, and one that is there in the form of the papers' own: two files.
-WRITTEN = "results/full/augmented/topicalchat.jsonl"
+#: A set that `dre augment` writes before the run, and one in the form of the papers' own files.
+WRITER = "openai:gpt-4-1106-preview"
+WRITTEN = "build/written.jsonl"
 AUTHORS = {"train": "build/authors/train.json", "test": "build/authors/test.json"}
 
 
@@ -80,10 +83,10 @@ class Case(NamedTuple):
     name: str
     changes: dict[str, Any] = {}
     order: Sequence[str] = ORDER
-    is_killed: bool = False
+    is_whole: bool = False
 
 
-FULL_PASS = Case("full pass", is_killed=True)
+FULL_PASS = Case("full pass", is_whole=True)
 _ALONE = {
     "notebooks": ["04_correlation", "07_when_a_fusion_helps"],
     "optional_prompts": [],
@@ -97,8 +100,6 @@ VARIANTS = [
     Case("a recorded judge first", _ALONE | {"judges": [RECORDED, OLLAMA, OPENAI]}),
     Case("sets reversed", _ALONE, order=ORDER[::-1]),
 ]
-#: What is not rehearsed yet, with the reason: names of cases.
-NOT_YET: dict[str, str] = {}
 
 
 def changes(folder: Path, encoder: Path) -> dict[str, Any]:
@@ -151,19 +152,13 @@ def changes(folder: Path, encoder: Path) -> dict[str, Any]:
         "samples": 2,
         "labels_per_kind": 24,
         "pairs_per_set": 12,
-        "augment": [_writing("topicalchat-valid_freq")],
     }
 
 
-def _writing(contexts):
-    """Have a set written: few contexts, since each takes eleven calls."""
-    return {"file": WRITTEN, "contexts": contexts, "judge": WRITER, "train": 4, "test": 2}
-
-
 def changed_sets(sets: list[dict], order: Sequence[str]) -> list[dict]:
-    """Return the sets of the profile in another order, small, written by a judge, or the authors'.
+    """Return the sets of the profile in another order and small.
 
-    One is written by a judge before the notebooks run. One has the form of the papers' own files.
+    One was written by a judge. One has the form of the papers' own files.
     """
     daily = {"train": ["dailydialog++", "train"], "dev": ["mini", "dev"], "test": ["mini", "test"]}
     if not has_public_data():
@@ -171,8 +166,8 @@ def changed_sets(sets: list[dict], order: Sequence[str]) -> list[dict]:
     splits = {"dailydialog": daily}
     splits["topicalchat"] = {
         "train": [WRITTEN, "train"],
-        "dev": [WRITTEN, "test"],
-        "test": [WRITTEN, "test"],
+        "dev": [WRITTEN, "train"],
+        "test": ["mini", "test"],
     }
     splits["personachat"] = {
         "train": [AUTHORS["train"], "train"],
@@ -194,7 +189,6 @@ def without_public_data() -> dict[str, Any]:
     return {
         "rated": [],
         "optional_prompts": ["geval", "analyse_rate", "slide_a1"],  # huynh is about a rated set
-        "augment": [_writing("mini:train")],
     }
 
 
@@ -380,20 +374,44 @@ def probabilities_of(text: str, message: str) -> dict[str, float]:
     return {text: p, others[0]: 0.6 * (1 - p), others[1]: 0.4 * (1 - p)}
 
 
-def answer(request: judge_servers.Request) -> judge_servers.Answer:
-    """Answer as OpenAI or as Ollama, by what the request looks like."""
-    body = request.body
-    message = body["messages"][-1]["content"]
-    if "response_format" in body or "max_tokens" in body or "max_completion_tokens" in body:
+#: Replies that nobody can use: empty, a refusal, out of range, another word than asked for, cut.
+BAD_REPLIES = (
+    "",
+    "I'm sorry, I cannot rate this.",
+    '{"score": 47, "influence": 7, "label": "Perhaps"}',
+    "Well",
+    '{"score": 3',
+)
+
+
+class Judges:
+    """The judges that the server plays, and the models of them that do not answer now."""
+
+    def __init__(self):
+        self.dead = set()
+        self.n_refused = 0
+
+    def answer(self, request: judge_servers.Request) -> judge_servers.Answer:
+        """Answer as OpenAI or as Ollama, by what the request looks like."""
+        body = request.body
+        model = body["model"]
+        if model in self.dead:
+            self.n_refused += 1
+            return judge_servers.Answer({"error": "no such model"}, status=503)
+        message = body["messages"][-1]["content"]
+        if {"response_format", "max_tokens", "max_completion_tokens"}.isdisjoint(body):
+            fields = (body.get("format") or {}).get("properties", {})
+            return judge_servers.ollama(reply_to(message, fields, model))
         wanted = body.get("response_format", {}).get("json_schema", {}).get("schema", {})
-        text = reply_to(message, wanted.get("properties", {}), body["model"])
-        completion = judge_servers.openai(text, tokens=USAGE, model=body["model"])
-        if not body.get("logprobs"):
+        text = reply_to(message, wanted.get("properties", {}), model)
+        number = sum(message.encode())
+        is_bad = number % 10 == 0 and model != WRITER.partition(":")[2]
+        if is_bad:
+            text = BAD_REPLIES[number // 10 % len(BAD_REPLIES)]
+        completion = judge_servers.openai(text, tokens=USAGE, model=model)
+        if is_bad or not body.get("logprobs"):
             return completion
         return judge_servers.with_logprobs(completion, probabilities_of(text, message))
-    schema = body.get("format") or {}
-    fields = schema.get("properties", {}) if isinstance(schema, dict) else {}
-    return judge_servers.ollama(reply_to(message, fields, body["model"]))
 
 
 # The run
@@ -402,17 +420,20 @@ def answer(request: judge_servers.Request) -> judge_servers.Answer:
 class Rehearsal:
     """One case in a folder of its own: its project, its server, its store and what it estimates."""
 
-    def __init__(self, case: Case, folder: Path, server: judge_servers.Server):
+    def __init__(self, case: Case, folder: Path, server: judge_servers.Server, judges: Judges):
         self.case = case
         self.server = server
+        self.judges = judges
         self.folder = folder / case.name.replace(" ", "_")
         self.store_path = self.folder / "replies.db"
+        self.log_path = self.folder / "build/log.txt"
         shutil.rmtree(self.folder, ignore_errors=True)
         copy_project(self.folder)
         lend_data(self.folder, self.folder / "build/data")
         self.encoder = make_encoder(self.folder / "build/encoder")
         make_files(self.folder)
         self.settings = self._write_profile()
+        self.live = [judge for judge in self.settings.judge_settings if judge.is_live]
         self.environment = os.environ | {
             "DRE_DATA_HOME": str(self.folder / "build/data"),
             "DRE_ROOT": str(self.folder),
@@ -437,26 +458,49 @@ class Rehearsal:
         path.write_text(text.replace("SERVER", self.server.url), encoding="utf-8")
         return profile(NAME, self.folder)
 
-    def start(self, *options: str) -> subprocess.Popen:
+    def command(self, *arguments: str) -> None:
+        """Run a Python program in the project, which must succeed."""
+        command = [sys.executable, *arguments]
+        subprocess.run(command, cwd=self.folder, env=self.environment, check=True)
+
+    def start(self) -> subprocess.Popen:
         """Start ``make paper PROFILE=full`` as a process of its own."""
-        command = [sys.executable, "-m", "dre.paper", "--profile", NAME, *options]
-        return subprocess.Popen(command, cwd=self.folder, env=self.environment)
+        command = [sys.executable, "-m", "dre.paper", "--profile", NAME]
+        with self.log_path.open("w") as log:
+            return subprocess.Popen(
+                command, cwd=self.folder, env=self.environment, stdout=log, stderr=log
+            )
+
+    def finish(self, status: int = 0) -> str:
+        """Run it to its end, which must have a status; return what it printed."""
+        found = self.start().wait()
+        log = self.log_path.read_text(encoding="utf-8")
+        print(log, flush=True)
+        assert found == status, f"the run ended with status {found}, not {status}"
+        return log
 
     def estimate(self) -> pd.DataFrame:
         """Return the calls that the project estimates: a row for each table, judge and prompt."""
-        assert self.start("--estimate").wait() == 0, "the estimate failed"
+        self.command("-m", "dre.paper", "--profile", NAME, "--estimate")
         code = "import sys; from dre.paper import estimate, profile; "
         code += f"estimate.calls(profile.profile({NAME!r})).to_csv(sys.argv[1], index=False)"
         path = self.folder / "build/estimate.csv"
-        command = [sys.executable, "-c", code, str(path)]
-        subprocess.run(command, cwd=self.folder, env=self.environment, check=True)
+        self.command("-c", code, str(path))
         assert self.server.requests == [], "the estimate asked something"
         return pd.read_csv(path)
+
+    def write_set(self) -> None:
+        """Have a judge write a training set, as the docs say."""
+        contexts = "topicalchat-valid_freq" if has_public_data() else "mini:train"
+        options = ["--judge", WRITER, "--base-url", f"{self.server.url}/v1", "--price", "1,2"]
+        options += ["--limit", "6", "-o", WRITTEN]
+        self.command("-m", "dre.commands.main", "augment", contexts, *options)
+        self.server.requests.clear()
 
     def kill_in_the_middle(self, process: subprocess.Popen, after: int) -> None:
         """Kill a run and its kernels when the server has had so many requests."""
         while len(self.server.requests) < after:
-            assert process.poll() is None, "the run ended before it could be killed"
+            assert process.poll() is None, self.log_path.read_text(encoding="utf-8")
             time.sleep(0.05)
         children = psutil.Process(process.pid).children(recursive=True)
         whole = [*children, psutil.Process(process.pid)]
@@ -469,80 +513,61 @@ class Rehearsal:
     def run(self) -> None:
         """Rehearse the case, and check what must hold."""
         expected = self.estimate()
-        if self.case.is_killed:
-            n_calls = int(expected["calls"].sum())
-            self.kill_in_the_middle(self.start(), after=n_calls // 3)
-        assert self.start().wait() == 0, "the run failed"
+        self.write_set()
+        if self.case.is_whole:
+            self.kill_in_the_middle(self.start(), after=int(expected["calls"].sum()) // 4)
+            self.judges.dead = {OLLAMA["model"].partition(":")[2]}
+            log = self.finish(status=1)
+            self.judges.dead = set()
+            check_what_a_dead_judge_leaves(self, log)
+        self.finish()
         self.check_calls(expected)
         self.check_bill(expected)
-        check_models(self)
         check_notebooks(self)
-        check_book(self)
-        check_table_4(self)
-        check_table_5(self)
-        check_tables_are_whole(self)
-        if self.case.is_killed:
-            check_table_3(self)
+        check_tables(self)
+        if self.case.is_whole:
             check_what_is_fetched(self)
             check_huynh(self)
             n_requests = len(self.server.requests)
-            assert self.start().wait() == 0 and len(self.server.requests) == n_requests
-            print("the same command again asked nothing")
+            self.finish()
+            assert len(self.server.requests) == n_requests, "the same command asked again"
 
     # What must hold
 
     def check_calls(self, expected: pd.DataFrame) -> None:
         """The calls are those of the estimate, by judge and prompt, and the server had as many.
 
-        A call that was in flight at the kill is the only one that may be made twice. How often a
-        writer's drafts are checked depends on its replies, so there the estimate is a bound.
+        A call that was in flight at the kill is the only one that may be made twice.
         """
         made = Counter()
         for row in Store(self.store_path).bill("judge", "prompt").to_dict("records"):
-            made[row["judge"], family(row["prompt"])] += row["replies"]
-            assert row["errors"] == row["lost"] == 0, row
+            if row["judge"] != WRITER:
+                made[row["judge"], family(row["prompt"])] += row["replies"]
         estimated = Counter()
-        for row in expected[expected["table"] != "training set"].to_dict("records"):
+        for row in expected.to_dict("records"):
             estimated[row["judge"], family(row["prompt"])] += int(row["calls"])
-
-        of_writer = {key: n for key, n in made.items() if key[0] == WRITER["model"]}
-        made_by_judges = {key: n for key, n in made.items() if key not in of_writer}
         differences = {}
-        for key in made_by_judges | dict(estimated):
+        for key in made | estimated:
             if made[key] != estimated[key]:
                 differences[key] = f"{estimated[key]:,} estimated, {made[key]:,} made"
         assert not differences, differences
 
-        of_sets = expected[expected["table"] == "training set"]
-        least, most = of_sets["calls"].sum(), of_sets["calls_at_most"].sum()
-        assert least <= sum(of_writer.values()) <= most, (least, of_writer, most)
-
-        n_requests = len(self.server.requests)
-        n_in_store = sum(made.values())
-        n_killed = n_requests - n_in_store
-        print(f"{n_requests:,} requests, {n_in_store:,} replies, {n_killed} in flight at the kill")
+        n_answered = len(self.server.requests) - self.judges.n_refused
+        n_killed = n_answered - sum(made.values())
+        print(f"{n_answered:,} answers, {n_killed} of them in flight at the kill")
         assert 0 <= n_killed <= 2 * IN_FLIGHT
-        by_model = Counter(request.body["model"] for request in self.server.requests)
-        for judge in {judge for judge, _ in made}:
-            n_replies = sum(n for (of_judge, _), n in made.items() if of_judge == judge)
-            n_asked = by_model[judge.partition(":")[2]]
-            assert 0 <= n_asked - n_replies <= n_killed, (judge, n_asked, n_replies)
 
     def check_bill(self, expected: pd.DataFrame) -> None:
         """All that was answered is billed once, and the bill is below its bound."""
-        bill = Store(self.store_path).bill("judge").set_index("judge")
-        usd = bill["usd"].sum()
-        written = pd.read_csv(self.folder / f"results/{NAME}/bill_of_run.csv")
-        in_all = written.set_index("judge").loc["all judges"]
-        assert abs(in_all["usd"] - usd) < 1e-5 * usd, (in_all["usd"], usd)
-        assert in_all["replies"] == bill["replies"].sum()
-        assert {*expected["table"]} - {"training set"} <= {*written["table"]}
-        n_priced = bill["replies"][bill.index.str.startswith("openai:")].sum()
-        of_replies = n_priced * (USAGE[0] * PRICE[0] + USAGE[1] * PRICE[1])
-        print(f"bill ${usd:.4f}")
-        assert abs(usd - of_replies) < 1e-9, (usd, of_replies)
+        bill = Store(self.store_path).bill("judge").set_index("judge").drop(index=WRITER)
+        of_openai = bill[bill.index.str.startswith("openai:")]
+        of_replies = USAGE[0] * PRICE[0] + USAGE[1] * PRICE[1]
+        assert of_openai["usd"].sum() == pytest.approx(of_openai["replies"].sum() * of_replies)
         for judge, bound in expected.groupby("judge")["usd_at_most"].sum().items():
             assert bill["usd"].get(judge, 0.0) <= bound, (judge, bill["usd"], bound)
+        written = pd.read_csv(self.folder / f"results/{NAME}/bill_of_run.csv")
+        in_all = written[written["judge"] == "all judges"].iloc[0]
+        assert in_all["replies"] == bill["replies"].sum()
 
 
 def family(prompt: str) -> str:
@@ -564,149 +589,115 @@ def copy_project(folder: Path) -> None:
             shutil.copy(ROOT / name, path)
 
 
-def check_notebooks(rehearsal: Rehearsal) -> None:
-    """Every notebook that the profile names ended, and left its executed copy."""
-    executed = {path.stem for path in rehearsal.folder.glob(f"build/{NAME}/notebooks/*.ipynb")}
-    names = {path.stem for path in rehearsal.folder.glob("notebooks/*.ipynb")}
-    named = set(rehearsal.settings.notebooks) or names
-    assert executed == named, named ^ executed
-    print(f"{len(executed)} notebooks ended")
-
-
-def live_judges(rehearsal: Rehearsal) -> list[JudgeSettings]:
-    """Return the judges of the profile that are asked."""
-    return [judge for judge in rehearsal.settings.judge_settings if judge.is_live]
-
-
-def check_book(rehearsal: Rehearsal) -> None:
-    """The book is there, where its packages are."""
-    if website.is_installed():
-        assert (rehearsal.folder / f"build/{NAME}/book/index.html").is_file()
-        print("the book was built")
-
-
-def check_models(rehearsal: Rehearsal) -> None:
-    """Every model that was trained is of the rehearsal's encoder."""
-    files = list(rehearsal.folder.glob(f"build/{NAME}/models/*/slm.json"))
-    encoders = {json.loads(file.read_text())["provenance"]["encoder"] for file in files}
-    assert files and encoders == {str(rehearsal.encoder)}, encoders
-    print(f"{len(files)} small models trained")
-
-
 def table_of(rehearsal: Rehearsal, name: str, key: str) -> pd.DataFrame:
     """Return a table that the run wrote, by one of its columns."""
     return pd.read_csv(rehearsal.folder / f"results/{NAME}/{name}.csv").set_index(key)
 
 
-def check_table_3(rehearsal: Rehearsal) -> None:
-    """Table 3 has the rehearsal's own small models, and a row of labels for every judge."""
+def titles_of(rehearsal: Rehearsal, names: Sequence[str]) -> list[str]:
+    """Return how tables call those of some rated sets that the profile has."""
+    return [ratings.RATED[name] for name in names if name in rehearsal.settings.rated]
+
+
+def check_notebooks(rehearsal: Rehearsal) -> None:
+    """Every notebook that the profile names ended; models, verdicts and the book are there."""
+    executed = {path.stem for path in rehearsal.folder.glob(f"build/{NAME}/notebooks/*.ipynb")}
+    names = {path.stem for path in rehearsal.folder.glob("notebooks/*.ipynb")}
+    named = set(rehearsal.settings.notebooks) or names
+    assert executed == named, named ^ executed
+    files = list(rehearsal.folder.glob(f"build/{NAME}/models/*/slm.json"))
+    encoders = {json.loads(file.read_text())["provenance"]["encoder"] for file in files}
+    assert files and encoders == {str(rehearsal.encoder)}, encoders
+    assert len(table_of(rehearsal, "verdicts", "claim")) > 20
+    if website.is_installed():
+        assert (rehearsal.folder / f"build/{NAME}/book/index.html").is_file()
+    print(f"{len(executed)} notebooks ended, {len(files)} small models trained")
+
+
+def check_what_a_dead_judge_leaves(rehearsal: Rehearsal, log: str) -> None:
+    """Its rows are empty and say why; the other judge's have numbers; the last line says how."""
+    check_notebooks(rehearsal)
+    alive, dead = (judge.label for judge in rehearsal.live)
+    last_line = log.strip().splitlines()[-1]
+    assert dead in last_line and "same command" in last_line, last_line
+    titles = titles_of(rehearsal, list(ratings.RATED)[:3])
+    if titles:
+        table = table_of(rehearsal, "table4", "method")
+        assert table.loc[f"DRE ({alive}), paper", titles].notna().all()
+        row = table.loc[f"LLM-only ({dead})"]
+        assert row[titles].isna().any() and "did not come" in row["not_run"]
+
+
+def check_tables(rehearsal: Rehearsal) -> None:
+    """Tables 3 to 6 have every printed row, and a row with numbers for every judge."""
+    settings = rehearsal.settings
+    papers = ROOT / "data/paper"
+    three = list(ratings.RATED)[:3]
+    titles = titles_of(rehearsal, three)
+    if titles:
+        table = table_of(rehearsal, "table4", "method")
+        names = [f"SLM ({variant}), paper" for variant in SLM_VARIANTS]
+        for judge in settings.judge_settings:
+            # A recorded judge was shown numbers of other small models.
+            fusions = ("SLIDE", "In-DRE", "Ex-DRE", "DRE") if judge.is_live else ("SLIDE", "Ex-DRE")
+            names.append(f"LLM-only ({judge.label})")
+            names += [f"{method} ({judge.label}), paper" for method in fusions]
+        for prompt, method in (("geval", "G-EVAL"), ("analyse_rate", "LLM-Chiang")):
+            if prompt in settings.optional_prompts:
+                names += [f"{method} ({judge.label})" for judge in rehearsal.live]
+        values = table.reindex(names)[titles]
+        assert values.notna().all(axis=None), values[values.isna().any(axis=1)]
+        in_print = pd.read_csv(papers / "dre_table4.csv")["metric"]
+        assert {*in_print} <= {*table["row_in_print"]}
+        slide = table_of(rehearsal, "slide_table2", "judge")
+        assert {*pd.read_csv(papers / "slide_table2.csv")["metric"]} <= {*slide["method"]}
+        for judge in settings.judge_settings:
+            assert len(slide.loc[[judge.label]]) == 4, judge.label
+    titles = titles_of(rehearsal, three[1:])
+    if titles:
+        table = table_of(rehearsal, "table5_main", "method")
+        for judge in settings.judge_settings:
+            rows = table.loc[[f"{method} ({judge.label})" for method in METHODS_OF_TABLE_5]]
+            assert rows[titles].notna().all(axis=None), rows
+        for judge in pd.read_csv(papers / "dre_table5.csv")["judge"].unique():
+            assert (table["in_print"] == judge).sum() == 4, judge
+    if settings.notebooks:
+        return
     table = table_of(rehearsal, "table3", "model")
     for variant in SLM_VARIANTS:
         assert table.loc[f"SLM ({variant}), paper", "source"] == "ours"
-    for judge in live_judges(rehearsal):
-        row = table.loc[judge.label]
-        assert row["n"] > 0 and 0 < row["overall"] < 100, judge.label
-
-
-def check_table_4(rehearsal: Rehearsal) -> None:
-    """Table 4 has every row of DRE and of its baselines for every judge, on every rated set."""
-    settings = rehearsal.settings
-    titles = [ratings.RATED[name] for name in [*ratings.RATED][:3] if name in settings.rated]
-    if not titles:
-        return
-    table = table_of(rehearsal, "table4", "method")
-    names = [f"SLM ({variant}), paper" for variant in SLM_VARIANTS]
-    for judge in settings.judge_settings:
-        fusions = ("SLIDE", "Ex-DRE")  # a recorded judge was shown numbers of other small models
-        if judge.is_live:
-            fusions = ("SLIDE", "In-DRE", "Ex-DRE", "DRE")
-        names.append(f"LLM-only ({judge.label})")
-        names += [f"{method} ({judge.label}), paper" for method in fusions]
-    for judge in live_judges(rehearsal):
-        for prompt, method in (("geval", "G-EVAL"), ("analyse_rate", "LLM-Chiang")):
-            if prompt in settings.optional_prompts:
-                names.append(f"{method} ({judge.label})")
-    missing = [name for name in names if name not in table.index]
-    assert not missing, missing
-    values = table.loc[names, titles]
-    assert values.notna().all(axis=None), values[values.isna().any(axis=1)]
-    # What was not asked about has no number.
-    for title in {ratings.RATED[name] for name in [*ratings.RATED][:3]} - {*titles}:
-        assert title not in table or table[title].isna().all(), title
-
-
-def check_table_5(rehearsal: Rehearsal) -> None:
-    """Table 5 has all methods, unseen, for every judge on the rated sets that it is about."""
-    rated = {"personachat-usr", "topicalchat-usr"} & {*rehearsal.settings.rated}
-    titles = [ratings.RATED[name] for name in sorted(rated)]
-    if not titles:
-        return
-    table = table_of(rehearsal, "table5_main", "method")
-    methods = ("Small model", "LLM-only", "SLIDE", "In-DRE", "Ex-DRE", "DRE")
-    for judge in rehearsal.settings.judge_settings:
-        rows = table.loc[[f"{method} ({judge.label})" for method in methods]]
-        assert rows[titles].notna().all(axis=None), rows
-
-
-def check_tables_are_whole(rehearsal: Rehearsal) -> None:
-    """Tables 4 to 6 and SLIDE's Table 2 have every printed row, and rows of every judge."""
-    settings = rehearsal.settings
-    papers = ROOT / "data/paper"
-    three = [*ratings.RATED][:3]
-    if {*three} & {*settings.rated}:
-        in_print = pd.read_csv(papers / "dre_table4.csv")["metric"]
-        assert {*in_print} <= {*table_of(rehearsal, "table4", "row_in_print").index}
-        slide = table_of(rehearsal, "slide_table2", "judge")
-        in_print = pd.read_csv(papers / "slide_table2.csv")["metric"]
-        assert {*in_print} <= {*slide["method"]}
-        for judge in settings.judge_settings:
-            assert len(slide.loc[[judge.label]]) == 4, judge.label
-    if {*three[1:]} & {*settings.rated}:
-        table = table_of(rehearsal, "table5_main", "in_print")
-        for judge in pd.read_csv(papers / "dre_table5.csv")["judge"].unique():
-            assert len(table.loc[[judge]]) == 4, judge
-    if settings.notebooks and "05_case_studies" not in settings.notebooks:
-        return
-    table = table_of(rehearsal, "table6", "metric")
-    main_label = settings.main_label
-    for judge in live_judges(rehearsal):
-        row = "DRE" if judge.label == main_label else f"DRE ({judge.label})"
-        assert row in table.index, row
+    rows_of_table_6 = table_of(rehearsal, "table6", "metric").index
+    for judge in rehearsal.live:
+        assert table.loc[judge.label, "n"] > 0
+        is_main = judge.label == settings.main_label
+        assert ("DRE" if is_main else f"DRE ({judge.label})") in rows_of_table_6
 
 
 def check_what_is_fetched(rehearsal: Rehearsal) -> None:
     """The authors' sets, DSTC11, the metrics and the printed cases have rows with numbers."""
-    trained = list(rehearsal.folder.glob(f"build/{NAME}/models/personachat-*"))
-    assert trained, "nothing was trained on the authors' set"
+    assert list(rehearsal.folder.glob(f"build/{NAME}/models/personachat-*"))
     for name, columns in pcaf.TESTED_ON.items():
         table = table_of(rehearsal, f"{name}_dstc11", "row")
         printed = pd.read_csv(ROOT / f"data/paper/{name}.csv", index_col=0)
         assert [*table.index] == [*printed.index]
         assert table[[*columns]].notna().all(axis=None), table
-
-    assert (rehearsal.folder / f"figures/{NAME}/pcaf_figure2.png").is_file()
-
-    live = [judge.label for judge in live_judges(rehearsal)]
-    replies = table_of(rehearsal, "table6_own_replies", "method")
+    live = [judge.label for judge in rehearsal.live]
+    of_dre = table_of(rehearsal, "table6_own_replies", "method").index
     rows = [f"{row} ({judge})" for judge in live for row in ("Non-DRE", "In-DRE", "Ex-DRE", "DRE")]
-    assert replies.loc[[*rows, "BLEU-1", "SLM (Prob), paper"]].notna().all(axis=None)
-    replies = table_of(rehearsal, "slide_tables_own_replies", "method")
+    assert {*rows, "BLEU-1", "SLM (Prob), paper"} <= {*of_dre}
+    of_slide = table_of(rehearsal, "slide_tables_own_replies", "method").index
     rows = [f"{row} ({judge})" for judge in live for row in ("G-EVAL", "LLM-Chiang", "SLIDE")]
-    assert replies.loc[rows, printed_cases.COLUMNS["SLIDE"]].notna().all(axis=None)
-
+    assert {*rows} <= {*of_slide}
     if not rehearsal.settings.rated:
         return
-    titles = [ratings.RATED[name] for name in rehearsal.settings.table_4]
+    titles = titles_of(rehearsal, rehearsal.settings.table_4)
     table = table_of(rehearsal, "table4", "method")
     missing = table_of(rehearsal, "table4_metrics", "metric")["missing"].dropna()
-    for model, rows in printed_metrics.ROWS.items():
-        for row in rows:
-            if row in missing:  # a row says so where its package is not installed
-                assert "pip install" in missing[row] and model in ("bertscore", "word_vectors")
-                assert missing[row] in table.loc[row, "not_run"]
-            else:
-                assert table.loc[row, titles].notna().all(), row
-                assert "build/" in table.loc[row, "made_by"] or row == "METEOR"
+    for row in [row for rows in printed_metrics.ROWS.values() for row in rows]:
+        if row in missing:  # its package is not installed
+            assert "pip install" in missing[row] and missing[row] in table.loc[row, "not_run"]
+        else:
+            assert table.loc[row, titles].notna().all(), row
     print(f"metrics of Table 4 by their models: all but {', '.join(missing.index) or 'none'}")
 
 
@@ -714,22 +705,19 @@ def check_huynh(rehearsal: Rehearsal) -> None:
     """Both live judges have rows for every choice of examples, one of them by log-probabilities."""
     if not rehearsal.settings.rated:
         return
-    with_p, without = live_judges(rehearsal)
-    assert with_p.logprobs and not without.logprobs
+    with_p, without = rehearsal.live
     table = table_of(rehearsal, "huynh_live", "judge")
     good = table_of(rehearsal, "huynh_yes_no", "model")
     for judge in (with_p.label, without.label):
         assert {*table.loc[judge, "examples"]} == {huynh.CHOICES[choice] for choice in plan.CHOICES}
         assert len(good.loc[judge]) == 5
         assert good.loc[judge, ["TU", "DZ", "PU", "FT", "FD"]].notna().any(axis=None)
-    assert good.loc["OPT-6.7B", "PU"] == 0.444
     asked = [request.body for request in rehearsal.server.requests if request.body.get("logprobs")]
     assert asked and {body["model"] for body in asked} == {with_p.model.partition(":")[2]}
-    assert not any("response_format" in body for body in asked)
 
 
 def main(folder: Path, names: list[str]) -> None:
-    """Rehearse cases in a folder: those of some names, or all that can be rehearsed."""
+    """Rehearse cases in a folder: those of some names, or all."""
     if not has_public_data():
         print("no public data (DRE_DATA_HOME): no rated sets, so no Tables 4 and 5, no variants")
     cases = [FULL_PASS, *VARIANTS] if has_public_data() else [FULL_PASS]
@@ -738,13 +726,11 @@ def main(folder: Path, names: list[str]) -> None:
     for case in cases:
         if names and case.name not in names:
             continue
-        if case.name in NOT_YET:
-            print(f"== {case.name}: not rehearsed, {NOT_YET[case.name]}")
-            continue
         started = time.monotonic()
         print(f"== {case.name}", flush=True)
-        with judge_servers.Server(answer) as server:
-            Rehearsal(case, folder.resolve(), server).run()
+        judges = Judges()
+        with judge_servers.Server(judges.answer) as server:
+            Rehearsal(case, folder.resolve(), server, judges).run()
         print(f"== {case.name}: rehearsed in {time.monotonic() - started:.0f} s", flush=True)
 
 

@@ -12,7 +12,6 @@ from conftest import experiment, needs_data
 from dre.datasets.dialogues import Context, data_hash
 from dre.paper import figures, plots
 from dre.paper.profile import profile
-from dre.paper.table4 import STRENGTHS
 
 
 class DirectionModel:
@@ -112,15 +111,6 @@ def test_a_projection_tells_kinds_apart_by_their_marks(points):
     projection = figures.projections(points)
     shapes = {dots.get_paths()[0].vertices.tobytes() for dots in projection.axes[0].collections}
     assert len(shapes) == 3
-
-
-def test_a_curve_of_each_class_of_judges_has_marks_of_its_own():
-    levels = np.linspace(0, 0.9, 10)
-    grid = pd.concat(pd.DataFrame({"judges": j, "level": levels, "gain": 0.1}) for j in STRENGTHS)
-    _, ax = plt.subplots()
-    plots.gain_curves(ax, grid, "gain", plots.JUDGE_LOOKS)
-    curves = ax.get_lines()[: len(STRENGTHS)]
-    assert len({curve.get_marker() for curve in curves}) == len(STRENGTHS)
 
 
 def test_hollow_marks_have_the_edge_of_their_colour():

@@ -386,13 +386,3 @@ def test_the_table_of_the_weak_judge_is_what_plain_scipy_makes_of_its_recording(
             row = table.loc[("weak", source, comparison)]
             assert row["pooled"] == pytest.approx(value, abs=1e-5), (source, comparison)
             assert row["pairs"] == len(pair_ids)
-
-
-def test_a_sentence_on_both_judges_says_neither_or_both_where_their_verbs_are_the_same():
-    judges = ("the weak judge", "the strong one")
-    unclear = interior.on_both("Numbers", interior.UNCLEAR, interior.UNCLEAR, *judges)
-    assert unclear == "Numbers clearly change neither the weak judge nor the strong one."
-    same = interior.on_both("Numbers", "lift", "lift", *judges)
-    assert same == "Numbers lift both the weak judge and the strong one."
-    apart = interior.on_both("Numbers", "lift", interior.UNCLEAR, *judges)
-    assert apart == "Numbers lift the weak judge, and do not clearly change the strong one."

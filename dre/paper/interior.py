@@ -469,22 +469,6 @@ def pull(plain: ArrayLike, informed: ArrayLike, s_c: ArrayLike) -> float:
 UNCLEAR = "do not clearly change"
 
 
-def on_both(subject: str, on_weak: str, on_strong: str, weak: str, strong: str) -> str:
-    """Return a sentence on what numbers do to two judges, from the verb of each.
-
-    Parameters
-    ----------
-    subject : the numbers, in the plural.
-    on_weak, on_strong : verbs, such as "lift" or `UNCLEAR`.
-    weak, strong : what is lifted.
-    """
-    if on_weak != on_strong:
-        return f"{subject} {on_weak} {weak}, and {on_strong} {strong}."
-    if on_weak == UNCLEAR:
-        return f"{subject} clearly change neither {weak} nor {strong}."
-    return f"{subject} {on_weak} both {weak} and {strong}."
-
-
 def reactions(judge: str, by_set: Mapping[str, Judgements]) -> pd.DataFrame:
     """Return how far a judge follows the numbers that it is shown, and what its influence says.
 

@@ -1,6 +1,6 @@
 """The figure style, and the plots that several notebooks share (each takes a table)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import matplotlib
@@ -103,57 +103,3 @@ def whiskers(
     else:
         ax.hlines(y, low, high, colors=colours, linewidth=1.1)
         ax.scatter(table[value], y, **look)
-
-
-def gain_curves(
-    ax: Axes,
-    grid: pd.DataFrame,
-    value: str,
-    looks: Mapping[str, Look],
-    levels: Mapping[str, float] | None = None,
-    line: str = "-",
-    with_band: bool = True,
-) -> None:
-    """Draw what a fusion gains by how well its small model agrees with people.
-
-    Parameters
-    ----------
-    ax : Axes
-    grid : DataFrame
-        With the columns ``judges`` (a class of judges), ``level`` and the gain; every pair of a set
-        and a judge counts alike.
-    value : str
-        The column of the gain.
-    looks : dict
-        By class of judges: a colour, and a marker on the line.
-    levels : dict, optional
-        By name, where real small models are: dotted lines.
-    line : str
-        A line style of matplotlib.
-    with_band : bool
-        Whether a band shows the middle 80 % of draws, sets and judges.
-    """
-    for judges, rows in grid.groupby("judges", sort=False):
-        by_level = rows.groupby("level")[value]
-        means = pd.Series(by_level.mean())
-        x = np.asarray(means.index)
-        colour, marker, _ = looks[str(judges)]
-        label = f"{judges} judge{'' if judges == 'strong' else 's'}"
-        marks = {"marker": marker, "markersize": 4, "markevery": max(1, len(x) // 5)}
-        ax.plot(x, np.asarray(means), line, color=colour, linewidth=1.4, label=label, **marks)
-        if with_band:
-            low = np.asarray(by_level.quantile(0.1))
-            high = np.asarray(by_level.quantile(0.9))
-            ax.fill_between(x, low, high, color=colour, alpha=0.13, linewidth=0)
-    ax.axhline(0, color="0.3", linewidth=0.9)
-    for name, level in (levels or {}).items():
-        ax.axvline(level, color="0.55", linewidth=0.8, linestyle=":")
-        ax.annotate(
-            name,
-            (level, 0.02),
-            xycoords=("data", "axes fraction"),
-            xytext=(3, 0),
-            textcoords="offset points",
-            fontsize=8,
-            color="0.35",
-        )

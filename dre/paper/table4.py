@@ -289,21 +289,6 @@ def classes(strengths: Iterable[str]) -> list[str]:
     return sorted(dict.fromkeys(strengths), key=lambda name: rank.get(name, len(rank)))
 
 
-def judges_in_words(strength_of: Mapping[str, str]) -> str:
-    """Return which judges are in which class, as a sentence in Markdown."""
-    groups = []
-    alone = []
-    for name in classes(strength_of.values()):
-        judges = [judge for judge, strength in strength_of.items() if strength == name]
-        if name in STRENGTHS:
-            groups.append(f"*{name}*: {', '.join(judges)}")
-        else:
-            alone.append(name)
-    if alone:
-        groups.append(f"in no class, since nothing is known of them: {', '.join(alone)}")
-    return f"Classes of judges: {'; '.join(groups)}."
-
-
 def add_interior(
     scores: RatedScores,
     settings: Profile,
@@ -754,7 +739,7 @@ def _by_judge_in_print(table, names) -> pd.DataFrame:
 def printed_gains(table: pd.DataFrame) -> pd.DataFrame:
     """Return what each fusion gains in the papers' own Table 4, over its judge and its SLM.
 
-    The row of the SLM is SLIDE's (`shared_rows`). DRE's judges alone are *Non-DRE*, those of SLIDE,
+    The row of the SLM is SLIDE's. DRE's judges alone are *Non-DRE*, those of SLIDE,
     in the same table and with another prompt, *LLMs-only*.
 
     Parameters
@@ -797,21 +782,6 @@ def printed_gains(table: pd.DataFrame) -> pd.DataFrame:
 def _cells_above(gain):
     # Print has three decimals: a smaller difference is one of floating point.
     return int((gain > 5e-4).to_numpy().sum())
-
-
-def shared_rows(table: pd.DataFrame, other: pd.DataFrame) -> tuple[int, int]:
-    """Return how many rows two printed tables share by name, and how many of them are equal.
-
-    Parameters
-    ----------
-    table, other : DataFrame
-        With ``metric`` and columns of correlations, such as ``dailydialog_spearman``.
-    """
-    correlations = other.filter(regex="_(pearson|spearman)$").columns
-    shared = table.merge(other, on="metric", suffixes=("", "_other"))
-    of_other = shared[[f"{column}_other" for column in correlations]].to_numpy()
-    is_equal = (shared[correlations].to_numpy() == of_other).all(axis=1)
-    return len(shared), int(is_equal.sum())
 
 
 def slides_gains_in_print(slide: pd.DataFrame) -> pd.DataFrame:
