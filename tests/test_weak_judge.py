@@ -11,7 +11,7 @@ from conftest import experiment, needs_data, start_copy
 from judge_servers import Server
 from test_likelihoods import answer_with_logprobs
 
-from dre.datasets import ratings
+from dre.datasets import ratings, recordings
 from dre.judges import prompts
 from dre.judges.recorded import Recorded
 
@@ -60,12 +60,21 @@ def run(folder, url):
     weak_judge.main()
 
 
-def test_the_drawn_pairs_and_the_numbers_are_those_that_were_committed():
-    drawn = weak_judge.draw()
-    pd.testing.assert_frame_equal(drawn, pd.read_csv(weak_judge.DRAWN))
-    for file_name, table in weak_judge.numbers_to_show(drawn).items():
-        committed = pd.read_csv(weak_judge.FOLDER / file_name, index_col="pair_id")
-        pd.testing.assert_frame_equal(table, committed, atol=1e-5, check_names=False)
+def test_whole_contexts_are_asked_and_none_for_both_the_gate_and_the_rest():
+    part = pd.read_csv(weak_judge.DRAWN, index_col="pair_id")["part"]
+    rated = pd.concat([ratings.rated(name) for name in weak_judge.SETS])
+    rated["part"] = rated["pair_id"].map(part).fillna("not asked")
+    assert (rated.groupby("context_id")["part"].nunique() == 1).all()
+    counts = rated.groupby([rated["pair_id"].str.partition("/")[0], "part"]).size().unstack()
+    assert counts["gate"].between(60, 68).all()  # a context has nine pairs at most
+    assert counts["asked"].between(200, 208).all()
+
+
+@pytest.mark.parametrize("name", ["dre_inputs.csv", "dre_as_printed.csv"])
+def test_the_numbers_are_those_that_the_strong_judge_was_shown(name):
+    shown = recordings.numbers_shown(weak_judge.JUDGE, name)
+    of_strong = recordings.numbers_shown(recordings.NAME, name)
+    pd.testing.assert_frame_equal(shown, of_strong.loc[shown.index], atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["llm_only", "dre"])

@@ -142,21 +142,16 @@ def slope_rows(table, agreement, settings) -> tuple[list[dict], dict]:
 
 def change_row(table, agreement, change: str) -> dict:
     """Return the mean difference of a change's twins; contexts and seeds are resampled."""
-    column_of = {
-        (row.size, row.variant, row.domain, row.seed): i for i, row in enumerate(table.itertuples())
-    }
-    changed, unchanged = CHANGES[change]
-    twins = []
-    for (*which, domain, seed), column in column_of.items():
-        twin = column_of.get((*unchanged, domain, seed))
-        if tuple(which) == changed and twin is not None:
-            twins.append((seed, column, twin))
+    numbered = table.assign(column=range(len(table)))
+    changed, unchanged = (
+        numbered[(numbered["size"] == size) & (numbered["variant"] == variant)]
+        for size, variant in CHANGES[change]
+    )
+    twins = changed.merge(unchanged, on=["domain", "seed"], suffixes=("", "_of_twin"))
     row: dict = {"change": change}
     for name, draws in agreement.items():
-        gains_by_seed: dict[int, list] = {}
-        for seed, column, twin in twins:
-            gains_by_seed.setdefault(seed, []).append(draws[:, column] - draws[:, twin])
-        of_seeds = [np.mean(gains, axis=0) for gains in gains_by_seed.values()]
+        gains = draws[:, twins["column"]] - draws[:, twins["column_of_twin"]]
+        of_seeds = [gains[:, rows].mean(axis=1) for rows in twins.groupby("seed").indices.values()]
         row |= stats.interval(np.stack(of_seeds, axis=1), name)
     return {**row, "pairs": len(twins)}
 

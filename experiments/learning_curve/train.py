@@ -19,7 +19,7 @@ on held-out contexts is kept. These trainings differ from that:
   This encoder has 110 M parameters, as many as that of the authors' notebook. It comes from the
   Hub, where its model.safetensors had a sha256 that begins with 78c0197b6159d926.
 
-Run ``python experiments/learning_curve/train.py [--only TEXT ...] [--list]`` with the public data.
+Run ``python experiments/learning_curve/train.py [--only TEXT ...]`` with the public data.
 It goes through the plan and trains what has no result yet, so it can be stopped at any time. It
 takes about 30 seconds of one core for each context of all trainings together. Each training leaves
 in ``build/curve`` its model and two files, and no committed file:
@@ -64,7 +64,12 @@ SEEDS: dict[str, dict[int | str, int]] = {
     "topicalchat": {40: 2, 110: 1, 300: 1, "all": 3, "balanced": 3, "same": 3},
 }
 #: By size and variant, the seeds of other trainings, all of them of DailyDialog.
-OTHER_SEEDS = {("all", "plain"): 2, ("all", "robust"): 1, ("all", "released"): 1, ("own", "mpnet"): 1}
+OTHER_SEEDS = {
+    ("all", "plain"): 2,
+    ("all", "robust"): 1,
+    ("all", "released"): 1,
+    ("own", "mpnet"): 1,
+}
 #: By variant, recipe, epochs (None: those of the recipe) and encoder.
 VARIANTS = {
     "": ("paper", EPOCHS, "minilm"),
@@ -188,15 +193,12 @@ def main() -> None:
     parser.add_argument(
         "--only", nargs="+", default=[""], help="trainings whose name has one of these in it"
     )
-    parser.add_argument("--list", action="store_true", help="only list what is done and missing")
     args = parser.parse_args()
-    RUNS.mkdir(parents=True, exist_ok=True)
     for training in plan():
         is_done = (RUNS / f"{training.name}.json").exists()
         is_wanted = any(text in training.name for text in args.only)
-        if is_wanted:
-            print("done   " if is_done else "missing", training.name, flush=True)
-        if is_wanted and not is_done and not args.list:
+        if is_wanted and not is_done:
+            print(training.name, flush=True)
             train(training, profile("public"))
 
 

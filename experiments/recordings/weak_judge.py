@@ -47,10 +47,10 @@ a call reads only what follows the words in common:
     python experiments/recordings/weak_judge.py --model-file FILE
 
 This asks prompt by prompt and then writes ``data/recorded/qwen2.5-coder-1.5b/``: three to five
-hours of two cores, or some minutes of a GPU with ``--at-once 16``. It may be killed at any time, and
+hours of two cores, or some minutes of a GPU with ``--at-once 16``. It may be killed at any time:
 the same command goes on with the replies in its store. Which calls share a batch moves a
 probability a little. The recording in the repository was asked pair by pair, the sets in turn.
-``--draw`` only writes the pairs and the numbers.
+The pairs and the numbers that are shown lie there, too, and are not drawn again.
 """
 
 import argparse
@@ -65,18 +65,14 @@ from hash_recording import write as write_hashes
 
 from dre import fusion
 from dre.datasets import ratings, recordings
-from dre.datasets.registry import PROJECT, read_jsonl
+from dre.datasets.registry import PROJECT
 from dre.errors import DreError
 from dre.files import replace, sha256
 from dre.judges import prompts
 from dre.judges.judge import Judge
-from dre.slm import SLM
-from dre.slm.provenance import DEFAULT
 
 JUDGE = "qwen2.5-coder-1.5b"
 SETS = list(ratings.RATED)[:3]
-#: The least number of pairs of each set, and what they are for.
-PAIRS = {"gate": 60, "asked": 200}
 #: The agreement of a judge of 0.5 billion parameters, which this one has to pass.
 GATE = 0.16
 #: How the names of prompts end by reading, and how many ratings count (0: the reply alone).
@@ -84,8 +80,6 @@ READINGS = {"": 6, "_reply": 0}
 TEMPLATES = Path(__file__).with_suffix("")
 DRAWN = TEMPLATES / "drawn.csv"
 FOLDER = recordings.FOLDER / JUDGE
-#: The recording whose numbers are shown here, too.
-STRONG = recordings.FOLDER / recordings.NAME
 
 
 class Condition(NamedTuple):
@@ -96,7 +90,7 @@ class Condition(NamedTuple):
     name : the prompt's name in the recording.
     template : the name of its words.
     numbers : the file of the numbers that it shows; "" if it shows none.
-    part : which pairs are asked, of `PAIRS`.
+    part : which pairs are asked: those of the ``gate``, or the ``asked``.
     """
 
     name: str
@@ -119,40 +113,6 @@ CONDITIONS = [
     Condition("dre_as_printed", numbers="dre_as_printed.csv"),
     Condition("dre_other", numbers="dre_other.csv"),
 ]
-
-
-def draw() -> pd.DataFrame:
-    """Draw the pairs: a table of ``pair_id`` and ``part`` (of `PAIRS`)."""
-    rows = []
-    for number, name in enumerate(SETS):
-        pairs_by_context = ratings.rated(name).groupby("context_id", sort=False)["pair_id"]
-        context_ids = list(pairs_by_context.groups)
-        order = iter(np.random.default_rng([0, number]).permutation(len(context_ids)))
-        for part, least in PAIRS.items():
-            pair_ids: list[str] = []
-            while len(pair_ids) < least:
-                pair_ids += list(pairs_by_context.get_group(context_ids[next(order)]))
-            rows += [{"pair_id": pair_id, "part": part} for pair_id in pair_ids]
-    return pd.DataFrame(rows)
-
-
-def numbers_to_show(sample: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Return the tables of numbers that are shown with the pairs, by file name."""
-    pair_ids = sample.loc[sample["part"] == "asked", "pair_id"]
-    inputs = pd.read_csv(STRONG / "dre_inputs.csv", index_col="pair_id")[["s_d", "s_p"]]
-    as_printed = pd.read_csv(STRONG / "dre_as_printed.csv", index_col="pair_id")
-    lines = read_jsonl(STRONG / "judgements.jsonl")
-    shown = {line["pair_id"]: line["shown"] for line in lines if line["prompt"] == "dre_other"}
-    of_others = inputs.loc[pair_ids.map(shown)].rename_axis("shown").reset_index()
-    slm = SLM.load(DEFAULT)
-    rated = pd.concat([ratings.rated(name) for name in SETS]).set_index("pair_id", drop=False)
-    ours = slm.score(rated.loc[pair_ids]).set_index("pair_id")[["s_d", "s_p"]]
-    return {
-        "dre_inputs.csv": inputs.loc[pair_ids],
-        "dre_as_printed.csv": as_printed.loc[pair_ids, ["shown", "s_d", "s_p"]],
-        "dre_other.csv": of_others.set_index(pd.Index(pair_ids)),
-        "dre_inputs_ours.csv": ours.assign(slm=slm.provenance["fingerprint"]),
-    }
 
 
 def rows_to_ask(condition: Condition) -> list[dict]:
@@ -214,7 +174,6 @@ def write(lines: list[dict], about: dict[str, str]) -> None:
     """Write the recording: judgements, hashes, and what the manifest says, with ``about``."""
     text = "".join(json.dumps(line) + "\n" for line in lines)
     replace(FOLDER / "judgements.jsonl", text)
-    seconds = [line["seconds"] for line in lines if "seconds" in line]
     manifest = {
         "judge": f"{JUDGE}, a model file of unverified origin",
         "sha256": sha256(text),
@@ -224,8 +183,7 @@ def write(lines: list[dict], about: dict[str, str]) -> None:
             "were fixed before (experiments/recordings/weak_judge.py)"
         ),
         "judgements": len(lines),
-        "calls": len(seconds),
-        "seconds": {"a call, median": round(float(np.median(seconds)), 2)},
+        "calls": sum("seconds" in line for line in lines),
         "prompts": {
             condition.name: {"numbers": condition.numbers, "sha256": condition.prompt.sha256}
             for condition in CONDITIONS
@@ -238,20 +196,14 @@ def write(lines: list[dict], about: dict[str, str]) -> None:
 def main() -> None:
     """Draw, or ask and write what was said."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--model-file", type=Path, help="the file of the model that is served")
+    parser.add_argument(
+        "--model-file", type=Path, required=True, help="the file of the model that is served"
+    )
     parser.add_argument("--at-once", type=int, default=1, help="how many calls are asked at once")
     parser.add_argument("--about", default="", help="server and machine, for the manifest")
     parser.add_argument("--base-url", default="http://127.0.0.1:8015/v1")
     parser.add_argument("--store", type=Path, default=Path("build/weak_judge.sqlite"))
-    parser.add_argument("--draw", action="store_true", help="only write the pairs and numbers")
     args = parser.parse_args()
-    if args.draw:
-        sample = draw()
-        replace(DRAWN, sample.to_csv(index=False, lineterminator="\n"))
-        for file_name, table in numbers_to_show(sample).items():
-            text = table.to_csv(float_format="%.6f", lineterminator="\n")
-            replace(FOLDER / file_name, text)
-        return
     with args.model_file.open("rb") as file:
         model_sha256 = hashlib.file_digest(file, "sha256").hexdigest()
     args.store.parent.mkdir(parents=True, exist_ok=True)
@@ -267,7 +219,6 @@ def main() -> None:
     lines: list[dict] = []
     for condition in CONDITIONS:
         lines += ask(judge, condition)
-        print(condition.name, len(lines), "lines", flush=True)
         if condition.part == "gate" and not agreement(lines) > GATE:
             raise SystemExit(f"agreement with people {agreement(lines):.2f}: expected over {GATE}")
     write(lines, {"model sha256": model_sha256, "server and machine": args.about})
