@@ -66,7 +66,7 @@ lab: $(STAMP)
 		--notebook-dir=notebooks $(ARGS)
 
 bench: $(STAMP)
-	@set -e; for file in benchmarks/*.py; do echo "$$file"; $(PY) "$$file" $(ARGS); done
+	@$(PY) benchmarks/bench.py $(ARGS)
 
 # Takes the versions installed in .venv: install what you want to try there first, run the tests, then lock.
 lock: $(STAMP)

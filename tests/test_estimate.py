@@ -2,12 +2,12 @@
 
 import pandas as pd
 import pytest
-from conftest import experiment, needs_data
+from conftest import needs_data
 from judge_servers import Server
 from test_judgements import MINI, replies
 
 from dre.paper import estimate, judgements, plan
-from dre.paper.profile import Augmentation, JudgeSettings, profile
+from dre.paper.profile import PROJECT, Augmentation, JudgeSettings, profile
 
 
 @pytest.fixture
@@ -88,44 +88,14 @@ def test_a_step_takes_what_was_measured_of_its_encoder_and_length(encoder, lengt
 
 
 @needs_data
-def test_the_documented_estimate_is_that_of_today(monkeypatch, tmp_path):
+def test_the_documented_calls_of_full_are_those_of_today(monkeypatch, tmp_path):
     monkeypatch.setenv("DRE_STORE", str(tmp_path / "empty.db"))
-    full = experiment("full_estimate/estimate")
-    tables = pd.read_csv(full.RESULTS / "tables.csv")
-    is_asked = tables["asked"] == "always"
-    recomputed = full.of_tables(optional_prompts=())
-    pd.testing.assert_frame_equal(recomputed, tables[is_asked].reset_index(drop=True))
-    # The other table has their sum, for every price.
-    judges = pd.read_csv(full.RESULTS / "judges.csv")
-    is_first = (judges["judge"] == full.FIRST_MODEL) & (judges["prompts"] == "always asked")
-    (of_first,) = judges[is_first].to_dict("records")
-    assert of_first["calls"] == recomputed["calls"].sum()
-    assert of_first["dollars"] == pytest.approx(recomputed["dollars"].sum(), abs=0.05)
-    (of_colab,) = judges[judges["prompts"] == "profile colab"].to_dict("records")
-    expected = full.of_colab()
-    assert {key: of_colab[key] for key in expected} == expected
-
-
-@needs_data
-def test_the_documented_calls_of_colab_are_those_of_a_machine_for_each_notebook(
-    monkeypatch, tmp_path
-):
-    monkeypatch.setenv("DRE_STORE", str(tmp_path / "empty.db"))
-    full = experiment("full_estimate/estimate")
-    documented = pd.read_csv(full.RESULTS / "colab.csv")
-    pd.testing.assert_frame_equal(full.of_colab_notebooks(), documented)
-    of_notebook = documented.set_index("notebook")["calls"]
-    in_one_store = full.of_colab()["calls"]
-    assert of_notebook["all three"] == of_notebook.drop("all three").sum() > in_one_store
-    # Notebooks 03 and 04 tell the judge its own accuracy, so each of them asks for labels.
-    assert of_notebook["02_slm_training"] == 0 and (of_notebook.iloc[1:3] >= 704).all()
-
-
-@needs_data
-def test_the_documented_hours_of_training_are_those_of_today():
-    full = experiment("full_estimate/estimate")
-    training = pd.read_csv(full.RESULTS / "training.csv")
-    pd.testing.assert_frame_equal(full.of_training(), training)
+    documented = pd.read_csv(PROJECT / "results/full_estimate/tables.csv")
+    always = documented[documented["asked"] == "always"].set_index(["table", "prompt"])["calls"]
+    judge = JudgeSettings(model="openai:gpt-3.5-turbo-1106", price="1,2")
+    full = profile("full").model_copy(update={"judges": (judge,)})
+    today = estimate.calls(full).set_index(["table", "prompt"])["calls"]
+    assert today.to_dict() == always.to_dict()
 
 
 def test_a_report_names_the_optional_prompts_that_are_not_asked(server):

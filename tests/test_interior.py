@@ -237,8 +237,8 @@ def test_what_was_recorded_of_both_judges_is_compared_on_the_same_pairs(tmp_path
     few = drawn[drawn.groupby(set_name).cumcount() < 30]["pair_id"]
     monkeypatch.setattr(weak_judge, "FOLDER", tmp_path / interior.WEAK)
     (tmp_path / interior.WEAK).mkdir()
-    recording = weak_judge.Recording({"model sha256": "0" * 64, "server": "", "machine": ""})
-    for condition in weak_judge.CONDITIONS:
+    lines = {}
+    for condition in weak_judge.CONDITIONS[1:]:
         if condition.name == "dre_ours":
             continue
         rng = np.random.default_rng(len(condition.name))
@@ -252,8 +252,8 @@ def test_what_was_recorded_of_both_judges_is_compared_on_the_same_pairs(tmp_path
                     line["influence"] = 0.5
                 if not ending:
                     line |= {"seconds": 1.0, "tokens": [1, 1]}
-                recording.lines[name, pair_id] = line
-    recording.write()
+                lines[name, pair_id] = line
+    weak_judge.write(list(lines.values()), {})
     for path in (recordings.FOLDER / interior.WEAK).glob("*.csv"):
         (tmp_path / interior.WEAK / path.name).write_bytes(path.read_bytes())
     strong = recordings.FOLDER / interior.STRONG
@@ -267,7 +267,7 @@ def test_what_was_recorded_of_both_judges_is_compared_on_the_same_pairs(tmp_path
     for name in items:
         assert list(of_weak[name].items["pair_id"]) == list(of_strong[name].items["pair_id"])
         assert set(of_weak[name].informed) == set(of_strong[name].informed)
-        line = recording.lines["dre_as_printed", items[name]["pair_id"][0]]
+        line = lines["dre_as_printed", items[name]["pair_id"][0]]
         assert of_weak[name].informed["as printed"]["score"][0] == line["score"]
         # The strong judge's scores are those of its own recording, beside the same numbers.
         inputs = pd.read_csv(strong / "dre_as_printed.csv", index_col="pair_id")

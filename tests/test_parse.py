@@ -1,6 +1,5 @@
 """How replies are read: what is a verdict, what is none, and what still misleads the parser."""
 
-import csv
 import itertools
 import json
 import time
@@ -8,7 +7,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from conftest import experiment, needs_data
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -169,35 +167,25 @@ def test_what_is_known_to_mislead_without_a_schema_does_not_with_one(kind):
     assert not is_misled(*case, structured=True)
 
 
-def rows_of_results():
-    with (PROJECT / "results" / "parsing.csv").open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def test_the_counts_of_misleading_wordings_are_those_in_results_and_in_the_docs():
-    measure = experiment("parsing/measure")
-    rows = [{name: str(value) for name, value in row.items()} for row in measure.count_misled()]
-    assert rows == [row for row in rows_of_results() if row["outcome"] == "misread"]
-
-    by_way = {"as text": [], "with a schema": []}
-    for row in rows:
-        by_way[row["asked"]].append(int(row["count"]))
-    assert by_way["with a schema"] == [0, 0]
-    of_68, of_40 = by_way["as text"]
-    docs = (PROJECT / "docs" / "prompts.md").read_text(encoding="utf-8")
-    assert f"| 68 replies written against an earlier parser | {of_68} | 0 |" in docs
-    assert f"| 40 replies written without looking at the parser | {of_40} | 0 |" in docs
-
-
-@needs_data
-def test_of_the_released_replies_99_8_percent_keep_their_value_and_none_gets_another():
-    measure = experiment("parsing/measure")
-    rows = measure.compare_released()
-    counts = {row["outcome"]: row["count"] for row in rows}
-    assert counts["the same value"] >= 0.998 * 86_080
-    assert counts["another value"] == 0
-    in_results = [row for row in rows_of_results() if row["outcome"] in counts]
-    assert {row["outcome"]: int(row["count"]) for row in in_results} == counts
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        ("sixty_eight_wordings", "68 replies written against an earlier parser | 6 | 0"),
+        ("forty_wordings", "40 replies written without looking at the parser | 9 | 0"),
+    ],
+)
+def test_as_many_wordings_mislead_as_the_docs_say_and_none_with_a_schema(name, row):
+    wordings = yaml.safe_load((DATA / f"{name}.yaml").read_text(encoding="utf-8"))
+    n_misled = []
+    for structured in (False, True):
+        misled = [
+            is_misled(case["prompt"], "Yes.", case["reply"], case["honest"], structured)
+            for case in wordings
+        ]
+        n_misled.append(sum(misled))
+    of_docs = [int(cell) for cell in row.split(" | ")[1:]]
+    assert n_misled == of_docs
+    assert f"| {row} |" in (PROJECT / "docs" / "prompts.md").read_text(encoding="utf-8")
 
 
 PIECES_OF_LONG_REPLIES = [

@@ -34,12 +34,13 @@ def test_scores_of_every_set_are_on_one_scale(name):
     assert scores.max().max() <= 5
 
 
-def test_hashes_say_of_every_recorded_pair_and_prompt_what_was_shown():
-    folder = recordings.folder(recordings.NAME)
+@pytest.mark.parametrize("name", recordings.names())
+def test_hashes_say_of_every_recorded_pair_and_prompt_what_was_shown(name):
+    folder = recordings.folder(name)
     committed = json.loads(gzip.decompress((folder / recordings.FILE).read_bytes()))
 
     assert experiment("recordings/hash_recording").hashes(folder) == committed
-    assert {"dre_other", "mini/mini-daily-036/p0", "fed-dialog/3"} <= committed.keys()
+    assert len(committed) > 800
 
 
 def test_files_beside_the_judgements_have_a_row_for_each_pair():

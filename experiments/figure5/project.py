@@ -22,6 +22,8 @@ from dre.slm import fit, recipes
 CONTEXTS = 220
 EPOCHS = 3
 PROJECTED = 4
+#: What training.json has of what made the model.
+MADE_OF = ("encoder", "fingerprint", "train_hash", "recipe", "seed")
 
 
 def split(settings) -> tuple[list, list, list]:
@@ -45,16 +47,9 @@ def main() -> None:
     folder = settings.root / "results" / "figure5"
     replace(folder / "points.csv", points.to_csv(index=False, float_format="%.4g"))
     held_out = [point for point in slm.provenance["curves"] if point["split"] == "dev"]
-    record = {
-        "contexts": len(train),
-        "held_out": len(dev),
-        "encoder": settings.encoder,
-        "triplet_accuracy": held_out[-1]["triplet_accuracy"],
-        "fingerprint": slm.provenance["fingerprint"],
-        "train_hash": slm.provenance["train_hash"],
-        "recipe": slm.provenance["recipe"],
-        "seed": settings.seed,
-    }
+    record = {key: slm.provenance[key] for key in MADE_OF}
+    record |= {"contexts": len(train), "held_out": len(dev)}
+    record["triplet_accuracy"] = held_out[-1]["triplet_accuracy"]
     replace(folder / "training.json", json.dumps(record, indent=1) + "\n")
 
 

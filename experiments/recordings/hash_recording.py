@@ -15,8 +15,11 @@ import pandas as pd
 
 from dre.datasets import ratings, recordings
 from dre.datasets.dialogues import SPLITS, load, pairs
-from dre.datasets.registry import REPOSITORY, read_jsonl
+from dre.datasets.registry import read_jsonl
+from dre.files import replace
 from dre.judges import prompts
+from dre.paper import plan
+from dre.paper.profile import profile
 
 #: Files of a recording, and the field that has the id of what was shown.
 ID_FIELDS = {
@@ -26,49 +29,32 @@ ID_FIELDS = {
 }
 
 
-def known_texts() -> dict[str, dict]:
-    """Return everything that a judge may have been shown: context and response by pair id."""
-    case_rows = []
-    for case in read_jsonl(REPOSITORY / "data" / "cases.jsonl"):
-        for number, response in enumerate(case["responses"], 1):
-            row = {
-                "pair_id": f"cases/{case['id']}/{number}",
-                "context": case["context"],
-                "response": response,
-            }
-            case_rows.append(row)
-    dialogues = ratings.fed_dialogues().rename(columns={"turns": "context"}).assign(response="")
+def known_texts() -> pd.DataFrame:
+    """Return all that a judge may have been shown: context and response by pair id."""
     tables = [
         *(pairs(load("mini", split), "par") for split in SPLITS["mini"]),
         pairs(load("dailydialog++", "test"), "par"),
         *(ratings.rated(name) for name in ratings.RATED),
-        pd.DataFrame(case_rows),
-        dialogues,
+        plan.cases(profile("public")),
+        ratings.fed_dialogues().rename(columns={"turns": "context"}).assign(response=""),
     ]
-    columns = ["pair_id", "context", "response"]
-    table = pd.concat([table[columns] for table in tables])
-    return {row["pair_id"]: row for row in table.to_dict("records")}
+    texts = pd.concat(tables)[["pair_id", "context", "response"]]
+    return texts.drop_duplicates("pair_id", keep="last").set_index("pair_id")
 
 
 def hashes(folder: Path) -> dict[str, str]:
     """Return the hashes of a recording, by prompt name or pair id."""
-    prompt_names = set()
-    pair_ids = set()
+    prompt_names: set[str] = set()
+    pair_ids: set[str] = set()
     for file_name, id_field in ID_FIELDS.items():
-        if not (folder / file_name).is_file():
-            continue
-        records = read_jsonl(folder / file_name)
-        pair_ids |= {record[id_field] for record in records}
-        if file_name == "judgements.jsonl":
-            prompt_names |= {record["prompt"] for record in records}
-
-    hash_by_name = {}
-    for name in sorted(prompt_names):
-        hash_by_name[name] = recordings.hash_of(prompts.load(_built_in(name)))
-    texts = known_texts()
-    for pair_id in sorted(pair_ids):
-        hash_by_name[pair_id] = recordings.hash_of(texts[pair_id])
-    return hash_by_name
+        if (folder / file_name).is_file():
+            records = read_jsonl(folder / file_name)
+            pair_ids |= {record[id_field] for record in records}
+            if file_name == "judgements.jsonl":
+                prompt_names |= {record["prompt"] for record in records}
+    built_in = {name: prompts.load(_built_in(name)) for name in sorted(prompt_names)}
+    texts = known_texts().loc[sorted(pair_ids)].to_dict("index")
+    return {name: recordings.hash_of(shown) for name, shown in (built_in | texts).items()}
 
 
 def _built_in(name):
@@ -77,14 +63,11 @@ def _built_in(name):
     return max(candidates, key=len)
 
 
-def main(recording: str = "claude-2026-11") -> None:
+def write(folder: Path) -> None:
     """Write the hashes of a recording."""
-    folder = recordings.folder(recording)
-    hash_by_name = hashes(folder)
-    text = json.dumps(hash_by_name, indent=0)
-    (folder / recordings.FILE).write_bytes(gzip.compress(text.encode(), mtime=0))
-    print(f"{len(hash_by_name):,} hashes")
+    text = json.dumps(hashes(folder), indent=0)
+    replace(folder / recordings.FILE, gzip.compress(text.encode(), mtime=0))
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    write(recordings.folder(*sys.argv[1:] or [recordings.NAME]))

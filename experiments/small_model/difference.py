@@ -2,11 +2,10 @@
 
     python experiments/small_model/difference.py write FOLDER    # dre/slm/paper of a training
     python experiments/small_model/difference.py restore FOLDER  # the model in dre/slm/paper
-    python experiments/small_model/difference.py compare         # its scores and the recorded ones
 
 FOLDER of ``write`` is build/public/models/dailydialog-paper-seed0-..., which is made by
 ``dre.paper.trainings.load_or_train(profile("public"), "dailydialog", "paper", 0)``: ten to thirty
-minutes of two cores. All takes seconds but for ``compare``, which reads 3,035 pairs.
+minutes of two cores. The rest takes seconds.
 
 ``difference.npz`` has, by the name of a tensor:
 
@@ -23,25 +22,19 @@ model. ``slm.json`` is that of the training.
 
 import hashlib
 import json
-import shutil
 import sys
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import torch
 from pydantic import TypeAdapter
 
-from dre.datasets import ratings
 from dre.errors import DreError
-from dre.paper import trainings
-from dre.paper.profile import profile
 from dre.slm import SLM, recipes
 from dre.slm.provenance import DEFAULT
 
 PAPER = DEFAULT.with_name("paper")
 FILE = "difference.npz"
-MAX_BYTES = 8_000_000
 GROUP = 32
 MOST = 7  # of a whole number in four bits
 HEAD = "head."
@@ -86,10 +79,10 @@ def differences(trained: dict, base: dict) -> dict[str, np.ndarray]:
             continue
         if name.endswith("word_embeddings.weight"):
             factor = np.median((trained[name] * before).sum(axis=1) / (before**2).sum(axis=1))
-            rows = np.abs(trained[name] - factor * before).max(axis=1) > DECAYED
-            arrays[f"{name}.rows"] = np.packbits(rows)
+            is_read = np.abs(trained[name] - factor * before).max(axis=1) > DECAYED
+            arrays[f"{name}.rows"] = np.packbits(is_read)
             arrays[f"{name}.factor"] = np.float32(factor)
-            difference = difference[rows]
+            difference = difference[is_read]
         arrays.update({f"{name}.{part}": array for part, array in pack(difference).items()})
     return arrays
 
@@ -98,19 +91,17 @@ def add(arrays: dict[str, np.ndarray], base: dict) -> dict[str, np.ndarray]:
     """Return the trained encoder's tensors: those of MiniLM and what `differences` returned."""
     tensors = {}
     for name, before in base.items():
-        packed = {part: arrays.get(f"{name}.{part}") for part in ("bits", "scales", "largest")}
-        rows = arrays.get(f"{name}.rows")
+        tensors[name] = before.copy()
         if name in arrays:
-            tensors[name] = before + arrays[name].astype(np.float32)
-        elif rows is not None:
-            is_read = np.unpackbits(rows, count=len(before)).astype(bool)
-            tensors[name] = before * arrays[f"{name}.factor"]
-            shape = (int(is_read.sum()), before.shape[1])
-            tensors[name][is_read] = before[is_read] + unpack(packed, shape)
-        elif packed["bits"] is not None:
-            tensors[name] = before + unpack(packed, before.shape)
-        else:
-            tensors[name] = before
+            tensors[name] += arrays[name]
+        if f"{name}.bits" not in arrays:
+            continue
+        packed = {part: arrays[f"{name}.{part}"] for part in ("bits", "scales", "largest")}
+        is_read = np.ones(len(before), bool)
+        if f"{name}.rows" in arrays:
+            is_read = np.unpackbits(arrays[f"{name}.rows"], count=len(before)).astype(bool)
+            tensors[name][~is_read] *= arrays[f"{name}.factor"]
+        tensors[name][is_read] += unpack(packed, (int(is_read.sum()), before.shape[1]))
     return tensors
 
 
@@ -137,14 +128,10 @@ def write(folder: str) -> None:
         arrays[HEAD + name] = weights.astype(np.float16)
     PAPER.mkdir(exist_ok=True)
     np.savez_compressed(PAPER / FILE, **arrays)
-    size = (PAPER / FILE).stat().st_size
-    if size > MAX_BYTES:
-        raise SystemExit(f"the difference has {size:,} bytes: expected at most {MAX_BYTES:,}")
     description = json.loads((Path(folder) / "slm.json").read_text())
     description["encoder_sha256"] = hash_of(base)
     description["sha256"] = {FILE: hashlib.sha256((PAPER / FILE).read_bytes()).hexdigest()}
     (PAPER / "slm.json").write_text(json.dumps(description, indent=1, sort_keys=True) + "\n")
-    print(f"{size:,} bytes")
 
 
 def restored() -> SLM:
@@ -167,35 +154,12 @@ def restored() -> SLM:
     return slm
 
 
-def compare() -> None:
-    """Print how far the model's scores of rated pairs are from the recorded ones."""
-    settings = profile("public")
-    slm = restored()
-    recorded = trainings.trained(settings, "dailydialog", "paper", 0)
-    all_differences = []
-    for name in settings.rated:
-        table = ratings.rated(name)
-        scores = slm.score(table)["score_slm"]
-        recorded_scores = recorded.score(table)["score_slm"]
-        all_differences.append((scores - recorded_scores).abs())
-        agreement = [table["human"].corr(x, "spearman") for x in (scores, recorded_scores)]
-        print(f"{name}: Spearman {agreement[0]:.4f}, recorded {agreement[1]:.4f}")
-    absolute = pd.concat(all_differences)
-    quantiles = absolute.quantile([0.5, 0.95, 1]).round(4).tolist()
-    print(f"{len(absolute)} pairs: median, 95 % and largest difference {quantiles}")
-
-
-def main(action: str, folder: str = "") -> None:
-    """Do one of ``write``, ``restore`` and ``compare``."""
+def main(action: str, folder: str) -> None:
+    """Do one of ``write`` and ``restore``."""
     if action == "write":
         write(folder)
-    elif action == "restore":
-        shutil.rmtree(folder, ignore_errors=True)
-        restored().save(folder)
-    elif action == "compare":
-        compare()
     else:
-        raise SystemExit(__doc__)
+        restored().save(folder)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,15 @@
 Run ``python experiments/small_model/train.py SEED`` with the public data. The seed of the model in
 the package is 0. It makes the folder build/public/models/all-ours-seedSEED-... in about 45 minutes
 of one core, or four on a GPU, and no committed file. It prints the name of the folder, which
-measure.py and ship.py take. After an interruption it goes on from its last checkpoint.
+measure.py takes. After an interruption it goes on from its last checkpoint.
+
+To put a training into the package, measure it, run notebook 08 of profile ``public``, and then:
+
+    slm = dre.slm.SLM.load(FOLDER)
+    slm.provenance["name"] = "default-5"
+    slm.save("dre/slm/default")
+
+The card in that folder, README.md, is written by hand; tests hold its numbers to the results.
 """
 
 import sys
