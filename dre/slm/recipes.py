@@ -108,8 +108,7 @@ class Recipe:
         return fields
 
 
-# The recipes. The learning rates of the first two were chosen by cross-validation
-# (experiments/paper_recipe).
+# The recipes. The learning rates of the first two were chosen by cross-validation.
 PAPER = Recipe(
     name="paper",
     sep="maps",
