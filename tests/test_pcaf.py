@@ -2,8 +2,11 @@
 
 import copy
 import random
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from types import SimpleNamespace
+from typing import Any
 
+import pandas as pd
 import pytest
 import torch
 from conftest import experiment, needs_data
@@ -118,15 +121,15 @@ def test_a_text_that_is_too_long_loses_its_beginning(encoder):
 
 
 def test_points_on_a_line_have_one_principal_component():
-    class OnALine:
-        def features(self, table):
-            return torch.tensor(table["context"].tolist())[:, None] * torch.tensor([[3.0, 4.0]])
+    def on_a_line(table):
+        return torch.tensor(table["context"].tolist())[:, None] * torch.tensor([[3.0, 4.0]])
 
     tables = {}
     for language, steps in {"en": [0.0, 1.0, 2.0], "es": [3.0, 4.0, 8.0]}.items():
-        tables[language] = pcaf.pd.DataFrame({"context": steps, "response": ""})
+        tables[language] = pd.DataFrame({"context": steps, "response": ""})
 
-    points = pcaf.components(OnALine(), tables)
+    metric: Any = SimpleNamespace(features=on_a_line)
+    points = pcaf.components(metric, tables)
 
     assert points["idea"].tolist() == [0, 1, 2] * 2
     assert points["language"].tolist() == ["en"] * 3 + ["es"] * 3
@@ -140,7 +143,7 @@ def test_the_recorded_scores_are_of_the_training_as_it_is():
     trainer = experiment("pcaf/train_pcaf")
     models = recorded_models(RECORDED)
     for align, names in trainer.NAMES.items():
-        recipe = asdict(pcaf.replace(pcaf.ON_PUBLIC_SETS, align=align))
+        recipe = asdict(replace(pcaf.ON_PUBLIC_SETS, align=align))
         recipe["epochs"] = list(recipe["epochs"])
         for name, seed in ((name, seed) for name in names for seed in range(3)):
             origin = models[f"{name}-seed{seed}"]

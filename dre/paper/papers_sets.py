@@ -6,6 +6,7 @@ they are not to be had, the message names the lines of the profile that do witho
 
 from dre.datasets import dialogues
 from dre.errors import DreError
+from dre.paper import plan
 from dre.paper.profile import Profile
 
 #: Our sets in the place of the papers', as a profile names them.
@@ -37,7 +38,7 @@ def check(settings: Profile) -> list[str]:
                 lines.append(dialogues.authors_reading(name, split).in_words())
             except DreError as error:
                 raise DreError(f"{error}\n{_instead(settings, entry, name)}") from None
-    if settings.pcaf is not None:
+    if settings.pcaf is not None and plan.is_run(settings, "11_"):
         from dre.paper import pcaf  # which loads PyTorch
 
         try:

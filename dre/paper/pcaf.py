@@ -483,7 +483,8 @@ class OnDSTC11:
     def in_words(self) -> str:
         """Say how much the table is of, for a note below it."""
         n = sum(len(rated.ratings) for rated in self.rated)
-        corpora = ", ".join(f"{corpus} ({len(drawn):,})" for corpus, drawn in self.drawn.items())
+        learned = {corpus: drawn[: self.settings.ideas] for corpus, drawn in self.drawn.items()}
+        corpora = ", ".join(f"{corpus} ({len(drawn):,})" for corpus, drawn in learned.items())
         return f"{n:,} replies of {len(self.rated)} sets. Dialogues to learn from: {corpora}."
 
     def make_first_steps(self) -> None:
