@@ -1,7 +1,5 @@
 """DSTC11 Track 4: a rated response finds its versions by the texts of its dialogue."""
 
-import zipfile
-
 import dstc11_archive
 import pytest
 from dstc11_archive import changed, in_other_words, rated_record
@@ -20,18 +18,19 @@ RECORDS = [
     {"dialogue_id": "made-4", "context": "\n".join(OTHER), "response": "My uncle, on Sundays."},
 ]
 RECORDS[1]["annotations"]["content"] = 3  # of one person
-WHOLE_DIALOGUES = [{"context": "A\nB", "annotations": {"Overall": [3]}}]
 CORPUS = [["Is it far?", "No, a mile.", "Then we walk."], ["Cold soup?", "In summer, yes."]]
 
 
 @pytest.fixture
 def path(tmp_path):
-    rated = {"dailydialog-zhao": RECORDS, "fed-dial": WHOLE_DIALOGUES, "odd-set": RECORDS[:1]}
+    rated = {"dailydialog-zhao": RECORDS, "fed-dial": [{"context": "A\nB", "annotations": {}}]}
     return dstc11_archive.write(tmp_path / "made.zip", rated, {"DAILYD": CORPUS})
 
 
 def test_every_version_has_the_rated_responses_in_one_order(path):
-    rated = Archive(path).rated("dailydialog-zhao")
+    archive = Archive(path)
+    assert archive.rated_names() == ["dailydialog-zhao"]  # the other has whole dialogues
+    rated = archive.rated("dailydialog-zhao")
 
     assert rated.ratings["relevance"].tolist() == [4.5, 1.5, 5]
     assert rated.ratings["content"].tolist() == [1.5, 3, 3]
@@ -74,10 +73,6 @@ def test_a_response_whose_dialogue_lacks_a_version_is_left_out(path):
     assert len(Archive(other).rated("dailydialog-zhao", ("en", "zh")).ratings) == 3
 
 
-def test_sets_of_whole_dialogues_are_no_sets_of_responses(path):
-    assert Archive(path).rated_names() == ["dailydialog-zhao", "odd-set"]
-
-
 def test_a_training_corpus_has_its_dialogues_in_the_versions_that_are_asked_for(path):
     first, second = Archive(path).parallel("DAILYD", "train", ("en", "es"))
     assert first.versions["en"] == tuple(CORPUS[0])
@@ -94,7 +89,6 @@ def test_a_training_corpus_has_its_dialogues_in_the_versions_that_are_asked_for(
     [
         ("_en_es.csv", lambda text: text.replace(b"TRANSLATION", b"SPANISH"), "no column TRANSLA"),
         ("zhao_eval.json", lambda text: text[:50], "dailydialog-zhao is no list of responses"),
-        ("zhao_eval.json", lambda text: b"[3]", "is no list of responses"),
         ("_eval.json", None, "it is not the archive of DSTC11 Track 4"),
     ],
 )
@@ -102,19 +96,3 @@ def test_a_file_of_another_form_is_named(path, ending, change, message):
     other = changed(path, ending, change)
     with pytest.raises(DreError, match=message):
         Archive(other).rated("dailydialog-zhao")
-
-
-def test_what_is_damaged_or_no_archive_is_named(path, tmp_path):
-    content = bytearray(path.read_bytes())
-    with zipfile.ZipFile(path) as file:
-        [info] = [info for info in file.infolist() if info.filename.endswith("_en_zh.csv")][:1]
-    start = info.header_offset + 30 + len(info.filename) + 20
-    content[start : start + 10] = bytes(10)
-    damaged = tmp_path / "damaged.zip"
-    damaged.write_bytes(content)
-    with pytest.raises(DreError, match="is damaged .*: fetch it again"):
-        Archive(damaged).rated("dailydialog-zhao")
-    page = tmp_path / "page.zip"
-    page.write_text("<html>")
-    with pytest.raises(DreError, match="page.zip is not a zip archive"):
-        Archive(page)

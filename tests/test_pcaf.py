@@ -3,16 +3,13 @@
 import copy
 import random
 from dataclasses import asdict, replace
-from types import SimpleNamespace
-from typing import Any
 
-import pandas as pd
 import pytest
 import torch
 from conftest import experiment, needs_data
 
 from dre.datasets import ratings
-from dre.datasets.dialogues import VERSIONS, pairs, parallel
+from dre.datasets.dialogues import pairs, parallel
 from dre.errors import DreError
 from dre.paper import pcaf
 from dre.paper.pcaf import PCAF, RECORDED, Idea, Recipe
@@ -120,25 +117,6 @@ def test_a_text_that_is_too_long_loses_its_beginning(encoder):
     assert metric.text(("the train " * 200,), "yes").endswith("[SEP] yes")
 
 
-def test_points_on_a_line_have_one_principal_component():
-    def on_a_line(table):
-        return torch.tensor(table["context"].tolist())[:, None] * torch.tensor([[3.0, 4.0]])
-
-    tables = {}
-    for language, steps in {"en": [0.0, 1.0, 2.0], "es": [3.0, 4.0, 8.0]}.items():
-        tables[language] = pd.DataFrame({"context": steps, "response": ""})
-
-    metric: Any = SimpleNamespace(features=on_a_line)
-    points = pcaf.components(metric, tables)
-
-    assert points["idea"].tolist() == [0, 1, 2] * 2
-    assert points["language"].tolist() == ["en"] * 3 + ["es"] * 3
-    gaps = points["first"].diff().abs().dropna()
-    assert gaps.tolist() == pytest.approx([5.0, 5.0, 5.0, 5.0, 20.0], rel=1e-5)
-    assert points["second"].abs().max() < 1e-5
-    assert points["share_first"].tolist() == pytest.approx([1.0] * 6)
-
-
 def test_the_recorded_scores_are_of_the_training_as_it_is():
     trainer = experiment("pcaf/train_pcaf")
     models = recorded_models(RECORDED)
@@ -163,16 +141,6 @@ def test_recorded_scores_are_of_the_texts_as_they_are_in_every_language():
     changed.loc[7, "response"] += "。"  # a sign of the Chinese reply
     with pytest.raises(DreError, match="1 of 1575 pairs"):
         Remembered.recorded("align-seed1", RECORDED).score(changed)
-
-
-def test_the_parallel_corpus_has_the_same_ids_splits_and_kinds_in_all_versions():
-    corpus = parallel("test")
-    tables = [pairs(contexts) for contexts in corpus.values()]
-
-    assert tuple(corpus) == VERSIONS
-    assert len({tuple(table["pair_id"]) for table in tables}) == 1
-    assert len(tables[0]) == 32 * 4
-    assert len({table["response"][0] for table in tables}) == 4
 
 
 @needs_data

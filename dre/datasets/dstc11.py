@@ -22,7 +22,6 @@ import io
 import json
 import re
 import zipfile
-import zlib
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -120,10 +119,9 @@ class Archive:
         -------
         ``context`` (tuple of turns), ``response``, and a column for each quality.
         """
-        content = self._content(self._rated.get(name, name))
         rows = []
         try:
-            for record in filter(_is_rated, json.loads(content)):
+            for record in filter(_is_rated, json.loads(self._zip.read(self._rated[name]))):
                 row = {"context": turns_of(record["context"]), "response": record["response"]}
                 for quality, values in record["annotations"].items():
                     row[quality] = mean(values if isinstance(values, list) else [values])
@@ -188,11 +186,14 @@ class Archive:
         ]
 
     def _table(self, ending, columns) -> pd.DataFrame:
-        """Return a table of texts; it is empty if there is no such file."""
+        """Return a table of texts; it is empty if there is no such file.
+
+        The library raises an error if a file is damaged.
+        """
         names = [name for name in self._names if f"/{name}".endswith(f"/{ending}")]
         if not names:
             return pd.DataFrame(columns=columns)
-        content = io.BytesIO(self._content(names[0]))
+        content = io.BytesIO(self._zip.read(names[0]))
         table = pd.read_csv(content, keep_default_na=False, dtype=str)
         missing = [column for column in columns if column not in table]
         if missing:
@@ -201,13 +202,6 @@ class Archive:
                 f"{', '.join(table)}"
             )
         return table
-
-    def _content(self, name) -> bytes:
-        """Return a file of the archive, whose checksum zipfile compares."""
-        try:
-            return self._zip.read(name)
-        except (KeyError, zipfile.BadZipFile, zlib.error, OSError) as error:
-            raise DreError(f"{self.path}: {name} is damaged ({error}): fetch it again") from None
 
 
 def _is_rated(record):
