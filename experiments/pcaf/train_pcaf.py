@@ -14,7 +14,7 @@ Two things are different from the paper, since they matter little or two cores c
 mean over tokens replaces XLM-R's pooled output (Eq. 1). AdamW with a warm-up, and another learning
 rate for the MLP, replaces Adam. MiniLM has epochs, batches and a learning rate that suit it.
 
-Run ``python experiments/pcaf/train_pcaf.py``; it takes 17 minutes of one core a seed.
+Run ``python experiments/pcaf/train_pcaf.py``; it takes some 20 minutes of one core a seed.
 """
 
 import itertools
