@@ -92,3 +92,16 @@ def write_versions(file, name, split, dialogues):
         place = f"{ROOT}/task1/{split}/en_{language}/{name}_multilingual_en_{language}.csv"
         file.writestr(place, translations(name, dialogues, language))
     file.writestr(f"{ROOT}/task2/{split}/{name}_paraphrases.csv", paraphrases(name, dialogues))
+
+
+def changed(path, ending, change):
+    """Write the archive with one of its files changed, or left out if the change is None."""
+    other = path.with_name(f"changed-{path.name}")
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(other, "w") as new:
+        for name in old.namelist():
+            content = old.read(name)
+            if not name.endswith(ending):
+                new.writestr(name, content)
+            elif change is not None:
+                new.writestr(name, change(content))
+    return other

@@ -1,13 +1,8 @@
 """DSTC11 Track 4: a rated response finds its versions by the texts of its dialogue."""
 
-import io
-import zipfile
-
 import dstc11_archive
-import numpy as np
-import pandas as pd
 import pytest
-from dstc11_archive import in_other_words, rated_record
+from dstc11_archive import changed, in_other_words, rated_record
 
 from dre.datasets import dstc11
 from dre.datasets.dstc11 import Archive
@@ -23,35 +18,31 @@ RECORDS = [
     {"dialogue_id": "made-4", "context": "\n".join(OTHER), "response": "My uncle, on Sundays."},
 ]
 RECORDS[1]["annotations"]["content"] = 3  # of one person
-WHOLE_DIALOGUES = [{"context": "A\nB", "annotations": {"Overall": [3]}}]
 CORPUS = [["Is it far?", "No, a mile.", "Then we walk."], ["Cold soup?", "In summer, yes."]]
 
 
 @pytest.fixture
 def path(tmp_path):
-    rated = {"dailydialog-zhao": RECORDS, "fed-dial": WHOLE_DIALOGUES, "odd-set": RECORDS[:1]}
+    rated = {"dailydialog-zhao": RECORDS, "fed-dial": [{"context": "A\nB", "annotations": {}}]}
     return dstc11_archive.write(tmp_path / "made.zip", rated, {"DAILYD": CORPUS})
 
 
 def test_every_version_has_the_rated_responses_in_one_order(path):
-    rated = Archive(path).rated("dailydialog-zhao")
+    archive = Archive(path)
+    assert archive.rated_names() == ["dailydialog-zhao"]  # the other has whole dialogues
+    rated = archive.rated("dailydialog-zhao")
 
     assert rated.ratings["relevance"].tolist() == [4.5, 1.5, 5]
     assert rated.ratings["content"].tolist() == [1.5, 3, 3]
-    assert rated.qualities == ["relevance", "content"]
-    contexts = rated.ratings["context_id"]
-    assert contexts[0] == contexts[1] != contexts[2]
     assert list(rated.versions) == list(dstc11.VERSIONS)
-    for version, table in rated.versions.items():
-        assert table["pair_id"].tolist() == rated.ratings["pair_id"].tolist(), version
     english = rated.versions["en"]
-    assert english["context"][0] == CONTEXT and english["response"][1] == "Lawns do not freeze."
-    for language in ("es", "zh"):
-        table = rated.versions[language]
-        assert table["response"][2] == in_other_words("My uncle, on Sundays.", language)
-        assert table["context"][2] == (in_other_words("Who mows the lawn?", language),)
-    back = rated.versions["back-translation"]
-    assert back["response"][0] == in_other_words("Frost came in March.", "back")
+    assert english["context"].tolist() == [CONTEXT, CONTEXT, OTHER]
+    for version, other in {"es": "es", "zh": "zh", "back-translation": "back"}.items():
+        table = rated.versions[version]
+        responses = [in_other_words(text, other) for text in english["response"]]
+        assert table["response"].tolist() == responses
+        assert table["context"][2] == (in_other_words(OTHER[0], other),)
+    assert rated.in_words().startswith("dailydialog-zhao: 3 of 3 rated responses in en")
 
 
 def test_a_paraphrase_is_the_nearest_that_is_not_the_turn_itself_or_the_back_translation(path):
@@ -63,44 +54,12 @@ def test_a_paraphrase_is_the_nearest_that_is_not_the_turn_itself_or_the_back_tra
     assert third == in_other_words("So early?", "back")  # it has no paraphrase
 
 
-def test_what_cannot_be_used_is_counted_and_named(path):
-    rated = Archive(path).rated("dailydialog-zhao")
-    assert rated.in_words() == ("dailydialog-zhao: 3 of 5 responses have ratings and versions")
-
-
 def test_without_likenesses_the_first_paraphrase_counts(path):
     other = changed(
-        path, "zhao_paraphrases.csv", lambda text: text.replace(b"COS_SIM_MONO_SP", b"x")
+        path, "DAILYD_paraphrases.csv", lambda text: text.replace(b"COS_SIM_MONO_SP", b"x")
     )
-    first, *_ = Archive(other).rated("dailydialog-zhao").versions["paraphrase"]["context"][0]
-    assert first == "Which pond froze?"
-
-
-def changed(path, ending, change):
-    """Write the archive with one of its files changed, or left out if the change is None."""
-    other = path.with_name("changed.zip")
-    with zipfile.ZipFile(path) as old, zipfile.ZipFile(other, "w") as new:
-        for name in old.namelist():
-            content = old.read(name)
-            if name.endswith(ending):
-                if change is None:
-                    continue
-                content = change(content)
-            new.writestr(name, content)
-    return other
-
-
-def test_rows_in_another_order_change_nothing(path):
-    def shuffled(content):
-        table = pd.read_csv(io.BytesIO(content), dtype=str, keep_default_na=False)
-        # The dialogues come in another order; the turns of each stay in theirs.
-        number = table["UID"].str.split("-").str[-2]
-        table = table.iloc[np.argsort(-number.astype(int), kind="stable")]
-        return table.to_csv(index=False)
-
-    expected = Archive(path).rated("dailydialog-zhao").versions["zh"]
-    other = changed(path, "dailydialog-zhao_multilingual_en_zh.csv", shuffled)
-    pd.testing.assert_frame_equal(Archive(other).rated("dailydialog-zhao").versions["zh"], expected)
+    first, _ = Archive(other).parallel("DAILYD", "train", ("en", "paraphrase"))
+    assert first.versions["paraphrase"][0] == "Is it far?"
 
 
 def test_a_response_whose_dialogue_lacks_a_version_is_left_out(path):
@@ -110,17 +69,19 @@ def test_a_response_whose_dialogue_lacks_a_version_is_left_out(path):
 
     other = changed(path, "dailydialog-zhao_multilingual_en_es.csv", without_a_turn)
     rated = Archive(other).rated("dailydialog-zhao")
-    assert rated.n_left_out == 3 and len(rated.ratings) == 2
+    assert rated.n_left_out == 1 and len(rated.ratings) == 2
+    assert len(Archive(other).rated("dailydialog-zhao", ("en", "zh")).ratings) == 3
 
 
-def test_sets_of_whole_dialogues_are_no_sets_of_responses_and_others_come_last(path):
-    assert Archive(path).rated_names() == ["dailydialog-zhao", "odd-set"]
-
-
-def test_a_training_corpus_has_its_dialogues_in_all_versions(path):
-    first, second = Archive(path).parallel("DAILYD", "train")
+def test_a_training_corpus_has_its_dialogues_in_the_versions_that_are_asked_for(path):
+    first, second = Archive(path).parallel("DAILYD", "train", ("en", "es"))
     assert first.versions["en"] == tuple(CORPUS[0])
     assert second.versions["es"] == tuple(in_other_words(turn, "es") for turn in CORPUS[1])
+    assert list(first.versions) == ["en", "es"]
+
+    other = changed(path, "_paraphrases.csv", None)
+    assert Archive(other).parallel("DAILYD", "train") == []
+    assert len(Archive(other).parallel("DAILYD", "train", dstc11.LANGUAGES)) == 2
 
 
 @pytest.mark.parametrize(
@@ -128,36 +89,10 @@ def test_a_training_corpus_has_its_dialogues_in_all_versions(path):
     [
         ("_en_es.csv", lambda text: text.replace(b"TRANSLATION", b"SPANISH"), "no column TRANSLA"),
         ("zhao_eval.json", lambda text: text[:50], "dailydialog-zhao is no list of responses"),
-        ("zhao_eval.json", lambda text: b"[3]", "is no list of responses"),
         ("_eval.json", None, "it is not the archive of DSTC11 Track 4"),
-        (
-            "zhao_eval.json",
-            lambda text: (
-                text.replace(b"Frost", b"Ice")
-                .replace(b"Lawns", b"Lakes")
-                .replace(b"uncle", b"aunt")
-            ),
-            "no response of .* has ratings and versions",
-        ),
     ],
 )
 def test_a_file_of_another_form_is_named(path, ending, change, message):
     other = changed(path, ending, change)
     with pytest.raises(DreError, match=message):
         Archive(other).rated("dailydialog-zhao")
-
-
-def test_what_is_damaged_or_no_archive_is_named(path, tmp_path):
-    content = bytearray(path.read_bytes())
-    with zipfile.ZipFile(path) as file:
-        [info] = [info for info in file.infolist() if info.filename.endswith("_en_zh.csv")][:1]
-    start = info.header_offset + 30 + len(info.filename) + 20
-    content[start : start + 10] = bytes(10)
-    damaged = tmp_path / "damaged.zip"
-    damaged.write_bytes(content)
-    with pytest.raises(DreError, match="is damaged .*: fetch it again"):
-        Archive(damaged).rated("dailydialog-zhao")
-    page = tmp_path / "page.zip"
-    page.write_text("<html>")
-    with pytest.raises(DreError, match="page.zip is not a zip archive"):
-        Archive(page)

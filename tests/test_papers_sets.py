@@ -50,19 +50,19 @@ def test_a_run_without_the_papers_sets_ends_before_a_judge_writes_or_a_notebook_
         assert f"# {line.strip()}\n" in text
 
 
-def test_what_can_be_used_is_said_and_too_little_is_refused(tmp_path):
+def test_what_can_be_used_is_said_and_too_little_is_refused(tmp_path, encoder):
     path = tmp_path / "boats.json"
     path.write_text(written(0) + written(1, []) + written(2))
     archive = dstc11_archive.write(
         tmp_path / "made.zip", {"humod": RECORDS}, dict.fromkeys(dstc11.TRAINING, CORPUS)
     )
-    of_pcaf = PCAFSettings(encoder="x", english_encoder="y", archive=str(archive))
+    of_pcaf = PCAFSettings(encoder=encoder, english_encoder=encoder, archive=str(archive))
     settings = FULL.model_copy(update={"sets": (own_set(path),), "pcaf": of_pcaf})
 
     lines = papers_sets.check(settings)
 
     assert lines[0] == "boats.json: 2 of 3 contexts can be used"
-    assert lines[-1] == "humod: 8 of 8 responses have ratings and versions"
+    assert "humod: 8 of 8 rated responses in en, zh, es" in lines
     path.write_text(written(0) + written(1, []) + written(2, []))
     with pytest.raises(DreError, match="too little.*\n.*key boats names the file: name another"):
         papers_sets.check(settings)

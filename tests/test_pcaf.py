@@ -1,213 +1,155 @@
-"""PCAF and the parallel corpus: what it trains on, its recorded losses, and ranks by hand."""
+"""PCAF's equations by hand, the memory of a step, and the recorded scores."""
 
 import copy
 import random
-from typing import NamedTuple
+from dataclasses import asdict, replace
 
 import pytest
 import torch
 from conftest import experiment, needs_data
 
 from dre.datasets import ratings
-from dre.datasets.dialogues import VERSIONS, pairs, parallel
+from dre.datasets.dialogues import pairs, parallel
 from dre.errors import DreError
-from dre.paper import pcaf as trained
-from dre.paper import pcaf_losses
-from dre.paper.pcaf_losses import PcafRecipe
-from dre.paper.profile import profile
+from dre.paper import pcaf
+from dre.paper.pcaf import PCAF, RECORDED, Idea, Recipe
+from dre.slm.provenance import TRAINING
+from dre.slm.remembered import Remembered, recorded_models
 
-trainer = experiment("pcaf/train_pcaf")
-PCAF = trained.PCAF
-Idea = trained.Idea
-SMALL_RECIPE = PcafRecipe(epochs=(1, 1), batch_ideas=4)
+SMALL = Recipe(epochs=(1, 1), batch_ideas=4)
 
 
 def english_and_spanish_ideas(n_contexts=6):
     """Return two ideas, a positive and an adversarial each, of each of the first contexts."""
-    english_contexts = parallel("train")["original"][:n_contexts]
-    spanish_contexts = parallel("train")["es"][:n_contexts]
     ideas = []
-    for english, spanish in zip(english_contexts, spanish_contexts):
+    for contexts in zip(parallel("train")["original"][:n_contexts], parallel("train")["es"]):
         for i in (0, 1):
-            versions = (
-                (english.turns, english.positives[i]),
-                (spanish.turns, spanish.positives[i]),
-            )
-            wrong = (english.adversarials[i], spanish.adversarials[i])
-            ideas.append(Idea(versions, wrong))
+            versions = tuple((context.turns, context.positives[i]) for context in contexts)
+            ideas.append(Idea(versions, tuple(context.adversarials[i] for context in contexts)))
     return ideas
 
 
-def test_wrong_responses_are_those_that_an_idea_has():
-    ideas = english_and_spanish_ideas()
-    wrong_responses = trained.wrong_responses(ideas, random.Random(0))
-    assert wrong_responses == [idea.wrong for idea in ideas]
-
-
 def test_an_idea_without_wrong_responses_gets_those_of_another_idea_in_all_versions():
-    ideas = [Idea(idea.versions) for idea in english_and_spanish_ideas()]
-    idea_by_responses = {}
-    for idea in ideas:
-        responses = tuple(response for _, response in idea.versions)
-        assert responses not in idea_by_responses
-        idea_by_responses[responses] = idea
-
-    all_wrong_responses = trained.wrong_responses(ideas, random.Random(0))
-
-    for idea, wrong_responses in zip(ideas, all_wrong_responses):
-        assert idea_by_responses[wrong_responses] != idea
-
-
-def test_an_idea_is_ranked_among_all_ideas_of_the_second_language():
-    # Three ideas in two languages, as points on a circle.
-    angles = torch.tensor([[0.0, 1.0, 2.0], [2.1, 0.2, 0.9]])
-    features = torch.stack([angles.cos(), angles.sin()], dim=-1)
-
-    table = trainer.neighbour_ranks(features, ["a", "b", "c"])
-
-    assert table["rank"].tolist() == [3, 2, 2, 3, 2, 3]
-    assert table["idea"].tolist() == ["a", "b", "c", "a", "b", "c"]
-    assert table["language"].tolist() == ["en"] * 3 + ["es"] * 3
-
-
-def test_points_on_a_line_have_one_principal_component():
-    steps = torch.tensor([[0.0, 1.0, 2.0], [3.0, 4.0, 8.0]])
-    features = torch.stack([3 * steps, 4 * steps], dim=-1)
-
-    table = trainer.principal_components(features, ["a", "b", "c"])
-
-    assert table["idea"].tolist() == ["a", "b", "c"] * 2
-    assert table["language"].tolist() == ["en"] * 3 + ["es"] * 3
-    gaps = table["first"].diff().abs().dropna()
-    assert gaps.tolist() == pytest.approx([5.0, 5.0, 5.0, 5.0, 20.0], rel=1e-5)
-    assert table["second"].abs().max() < 1e-5
-    assert table["share_first"].tolist() == pytest.approx([1.0] * 6)
-
-
-class Training(NamedTuple):
-    """A teacher and its student, after one epoch each, with the loss of each batch."""
-
-    teacher: PCAF
-    student: PCAF
-    teacher_losses: list[float]
-    student_losses: list[float]
-
-
-def train_both_stages(encoder):
     ideas = english_and_spanish_ideas()
-    teacher = PCAF.untrained(encoder, SMALL_RECIPE)
-    teacher_losses = trained.train(teacher, ideas, 0)
-    student = copy.deepcopy(teacher)
-    student_losses = trained.train(student, ideas, 0, teacher)
-    return Training(teacher, student, teacher_losses, student_losses)
+    assert pcaf.wrong_responses(ideas, random.Random(0)) == [idea.wrong for idea in ideas]
+
+    without = [Idea(idea.versions) for idea in ideas]
+    responses = [tuple(response for _, response in idea.versions) for idea in without]
+    for own, wrong in zip(responses, pcaf.wrong_responses(without, random.Random(0))):
+        assert wrong in responses and wrong != own
 
 
 def test_the_code_that_trains_is_the_one_whose_scores_are_recorded(still, monkeypatch):
     """Where these losses change, dre.slm.provenance.TRAINING is raised."""
-    monkeypatch.setattr(trained, "native_bf16", lambda: False)
-
-    training = train_both_stages(still)
-
-    teacher_losses = [6.2886963, 6.2765017, 6.1537209]
-    student_losses = [0.1830278, 0.1826551, 0.1743988]
-    assert training.teacher_losses == pytest.approx(teacher_losses, rel=2e-6)
-    assert training.student_losses == pytest.approx(student_losses, rel=2e-6)
-
-
-def test_the_papers_kind_of_encoder_is_trained_as_long_and_as_slowly_as_the_paper_says():
-    recipe = pcaf_losses.table7_recipe("distil", trainer.ENCODERS["full"])
-    assert (recipe.epochs, recipe.batch_ideas, recipe.learning_rate) == ((10, 10), 32, 5e-6)
-    assert not recipe.align and pcaf_losses.table7_recipe("align", trainer.ENCODERS["full"]).align
-
-
-@pytest.mark.parametrize("variant", pcaf_losses.VARIANTS)
-def test_the_recorded_scores_are_of_the_recipe_for_minilm(variant):
-    folder = pcaf_losses.folder(profile("public"))
-    provenance = pcaf_losses.recorded(folder, variant, 0).provenance
-    assert provenance["encoder"] == trainer.ENCODERS["public"]
-    assert provenance["recipe"]["align"] == pcaf_losses.VARIANTS[variant]
-
-
-def test_both_stages_at_once_leave_the_teacher_what_it_was_after_the_first(still, monkeypatch):
-    monkeypatch.setattr(trained, "native_bf16", lambda: False)
+    monkeypatch.setattr(pcaf, "native_bf16", lambda: False)
     ideas = english_and_spanish_ideas()
+    teacher = PCAF(still, SMALL)
+    losses = pcaf.train(teacher, ideas, 0)
+    student = copy.deepcopy(teacher)
+    student_losses = pcaf.train(student, ideas, 0, teacher)
+
+    assert losses == pytest.approx([6.2886963, 6.2765017, 6.1537209], rel=2e-6)
+    assert student_losses == pytest.approx([0.1830278, 0.1826551, 0.1743988], rel=2e-6)
+    # Both stages at once give the same two models.
     table = pairs(parallel("test")["es"][:3])
-    training = train_both_stages(still)
-
-    teacher, student = trained.fit(ideas, ideas, SMALL_RECIPE, 0, still)
-
-    teacher_scores = teacher.score(table)
-    student_scores = student.score(table)
-    expected_teacher_scores = training.teacher.score(table).tolist()
-    expected_student_scores = training.student.score(table).tolist()
-    assert teacher_scores.tolist() == pytest.approx(expected_teacher_scores, abs=1e-5)
-    assert student_scores.tolist() == pytest.approx(expected_student_scores, abs=1e-5)
-    assert abs(teacher_scores - student_scores).max() > 1e-4
+    for one, other in zip(pcaf.fit(ideas, ideas, SMALL, 0, still), (teacher, student)):
+        assert one.score(table) == pytest.approx(other.score(table), abs=1e-5)
+    assert abs(teacher.score(table) - student.score(table)).max() > 1e-4
 
 
-def test_a_text_ends_with_the_response(encoder):
-    metric = PCAF.untrained(encoder)
-    separator = metric.encoder.tokenizer.sep_token
-    assert metric.text(("no tea",), "is it") == f"no tea {separator} is it"
+@pytest.fixture
+def metric(encoder, monkeypatch):
+    """A metric with dropout that reads two texts at once."""
+    monkeypatch.setattr(pcaf, "_CHUNK", {"cpu": 2, "gpu": 2})
+    metric = PCAF(encoder, SMALL).train()
+    assert any(isinstance(m, torch.nn.Dropout) and m.p > 0 for m in metric.modules())
+    return metric
+
+
+def gradients_and_kept_bytes(metric, ideas):
+    """Return the gradients of a step of both losses, and the bytes that it keeps for them."""
+    kept = {}
+
+    def keep(tensor):
+        storage = tensor.untyped_storage()
+        kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    metric.zero_grad()
+    torch.manual_seed(0)
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        v, v_bar, s, s_bar = metric(ideas, [idea.wrong for idea in ideas])
+        embedded = sum(kept.values())
+    loss = pcaf.alignment(v, v_bar) + pcaf.right_and_wrong(s, s_bar).sum()
+    loss.backward()
+    named = metric.named_parameters()
+    return {name: p.grad.clone() for name, p in named if p.grad is not None}, embedded
+
+
+def plainly(function, *arguments, use_reentrant):
+    return function(*arguments)
+
+
+def test_gradients_are_those_of_a_step_that_keeps_everything(metric, monkeypatch):
+    ideas = english_and_spanish_ideas(3)
+    gradients, _ = gradients_and_kept_bytes(metric, ideas)
+    monkeypatch.setattr(pcaf, "checkpoint", plainly)
+    expected, _ = gradients_and_kept_bytes(metric, ideas)
+
+    assert gradients.keys() == expected.keys()
+    assert max(gradient.abs().max() for gradient in expected.values()) > 0.1
+    for name, gradient in gradients.items():
+        torch.testing.assert_close(gradient, expected[name], msg=name)
+
+
+def test_the_encoder_keeps_no_activations_however_many_texts_a_step_has(metric, monkeypatch):
+    few, many = english_and_spanish_ideas(1), english_and_spanish_ideas(6)
+    kept = [gradients_and_kept_bytes(metric, ideas)[1] for ideas in (few, many)]
+    monkeypatch.setattr(pcaf, "checkpoint", plainly)
+    plain = [gradients_and_kept_bytes(metric, ideas)[1] for ideas in (few, many)]
+
+    assert kept[1] - kept[0] < 0.05 * (plain[1] - plain[0])
 
 
 def test_a_text_that_is_too_long_loses_its_beginning(encoder):
-    metric = PCAF.untrained(encoder)
-    text = metric.text(("the train " * 200,), "yes")
-    assert text.endswith("[SEP] yes")
+    metric = PCAF(encoder, Recipe())
+    assert metric.text(("no tea",), "is it") == "no tea [SEP] is it"
+    assert metric.text(("the train " * 200,), "yes").endswith("[SEP] yes")
 
 
-def test_the_parallel_corpus_has_the_same_ids_splits_and_kinds_in_all_versions():
-    corpus = parallel("test")
-
-    assert tuple(corpus) == VERSIONS
-    pair_ids = set()
-    first_responses = set()
-    for contexts in corpus.values():
-        assert len(contexts) == 32
-        table = pairs(contexts)
-        pair_ids.add(tuple(table["pair_id"]))
-        first_responses.add(table["response"][0])
-    assert len(pair_ids) == 1
-    assert len(pair_ids.pop()) == 32 * 4
-    assert len(first_responses) == 4
+def test_the_recorded_scores_are_of_the_training_as_it_is():
+    trainer = experiment("pcaf/train_pcaf")
+    models = recorded_models(RECORDED)
+    for align, names in trainer.NAMES.items():
+        recipe = asdict(replace(pcaf.ON_PUBLIC_SETS, align=align))
+        recipe["epochs"] = list(recipe["epochs"])
+        for name, seed in ((name, seed) for name in names for seed in range(3)):
+            origin = models[f"{name}-seed{seed}"]
+            expected = {"recipe": recipe, "seed": seed, "encoder": "minilm", "training": TRAINING}
+            assert {key: origin[key] for key in expected} == expected
 
 
 @needs_data
 def test_recorded_scores_are_of_the_texts_as_they_are_in_every_language():
-    folder = pcaf_losses.folder(profile("public"))
-    tested = pcaf_losses.in_all_languages(trainer.TEST_SETS)
-    scores = [pcaf_losses.recorded(folder, name, 1).score(tested) for name in pcaf_losses.VARIANTS]
-    scores.append(pcaf_losses.recorded_cosines(folder).score(tested))
-    for table in scores:
+    tested = pcaf.in_all_languages(experiment("pcaf/train_pcaf").TEST_SETS)
+    for name in recorded_models(RECORDED):
+        table = Remembered.recorded(name, RECORDED).score(tested)
         assert list(table) == ["pair_id", "en", "es", "zh"]
         assert table["pair_id"].tolist() == tested["pair_id"].tolist()
 
-    # A word of the Chinese reply is another one.
     changed = tested.copy()
-    changed.loc[7, "response"] += "。"
-    fault = "1 of 1575 pairs .*with these texts: python experiments/pcaf/train_pcaf.py trains"
-    with pytest.raises(DreError, match=fault):
-        pcaf_losses.recorded(folder, "align", 1).score(changed)
+    changed.loc[7, "response"] += "。"  # a sign of the Chinese reply
+    with pytest.raises(DreError, match="1 of 1575 pairs"):
+        Remembered.recorded("align-seed1", RECORDED).score(changed)
 
 
 @needs_data
-def test_the_english_of_the_translations_is_the_rated_set():
-    rated = ratings.rated("personachat-usr")
-    translations = ratings.translated("personachat-usr")
-    assert list(translations) == ["en", "es", "zh"]
-    english = translations["en"]
-    assert (english["response"] == rated["response"]).all()
-    assert (english["context"] == rated["context"]).all()
-
-
-@needs_data
-@pytest.mark.parametrize("language", ["es", "zh"])
-def test_a_translation_has_the_rows_of_the_rated_set_in_another_language(language):
+@pytest.mark.parametrize("language", ["en", "es", "zh"])
+def test_a_translation_has_the_rows_of_the_rated_set(language):
     rated = ratings.rated("personachat-usr")
     translation = ratings.translated("personachat-usr")[language]
-    assert (translation["pair_id"] == rated["pair_id"]).all()
-    assert (translation["human"] == rated["human"]).all()
+    for column in ("pair_id", "human"):
+        assert (translation[column] == rated[column]).all()
     assert (translation["context"].map(len) == rated["context"].map(len)).all()
-    is_changed = translation["response"] != rated["response"]
-    assert is_changed.mean() > 0.98
+    is_same = translation["response"] == rated["response"]
+    assert is_same.all() if language == "en" else is_same.mean() < 0.02

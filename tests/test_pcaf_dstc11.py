@@ -1,7 +1,5 @@
 """PCAF's Tables 7 and 8 on a small archive of DSTC11's form, with a tiny encoder."""
 
-import json
-
 import dstc11_archive
 import numpy as np
 import pandas as pd
@@ -10,8 +8,8 @@ from dstc11_archive import rated_record
 from scipy.stats import spearmanr
 
 from dre.datasets import dstc11
-from dre.paper import estimate, pcaf
-from dre.paper import pcaf_losses as slm_pcaf
+from dre.errors import DreError
+from dre.paper import pcaf
 from dre.paper.profile import PCAFSettings, profile
 
 TURNS = ["tea is my train", "do you do it", "no the train was", "can we", "is it tea", "you did my"]
@@ -22,168 +20,144 @@ RECORDS = [
     for i in range(8)
 ]
 CORPUS = [[f"{turn} {n}", f"a train {n} {turn}", f"yes {n}"] for n, turn in enumerate(TURNS)]
+RATED = {"dailydialog-zhao": RECORDS, "topical-usr": RECORDS[2:]}
+CORPORA = dict.fromkeys(dstc11.TRAINING, CORPUS)
 
 
 @pytest.fixture(scope="module")
-def settings(tmp_path_factory, encoder):
-    tmp_path = tmp_path_factory.mktemp("pcaf")
-    rated = {"dailydialog-zhao": RECORDS, "topical-usr": RECORDS[2:]}
-    corpora = dict.fromkeys(dstc11.TRAINING, CORPUS)
-    archive = dstc11_archive.write(tmp_path / "made.zip", rated, corpora)
-    of_pcaf = PCAFSettings(
-        encoder=encoder,
-        english_encoder=encoder,
-        archive=str(archive),
-        ideas=4,
-        epochs=(1, 1),
-        batch_ideas=2,
-    )
-    changes = {"pcaf": of_pcaf, "root": tmp_path, "name": "made", "seeds": (0,)}
-    return profile("public").model_copy(update=changes)
+def settings_of(tmp_path_factory, encoder):
+    """Return a profile whose archive has some sets and corpora, without files of some endings."""
+
+    def settings(rated, corpora, without=()):
+        folder = tmp_path_factory.mktemp("pcaf")
+        archive = dstc11_archive.write(folder / "made.zip", rated, corpora)
+        for ending in without:
+            archive = dstc11_archive.changed(archive, ending, None)
+        of_pcaf = PCAFSettings(
+            encoder=encoder,
+            english_encoder=encoder,
+            archive=str(archive),
+            ideas=4,
+            epochs=(1, 1),
+            batch_ideas=2,
+        )
+        changes = {"pcaf": of_pcaf, "root": folder, "name": "made", "seeds": (0,)}
+        return profile("public").model_copy(update=changes)
+
+    return settings
 
 
 @pytest.fixture(scope="module")
-def steps():
-    """The number of steps of each training that was run."""
-    return []
+def settings(settings_of):
+    return settings_of(RATED, CORPORA)
 
 
 @pytest.fixture(scope="module")
-def agreement(settings, steps):
-    train = pcaf.train
-
-    def counted(*arguments):
-        losses = train(*arguments)
-        steps.append(len(losses))
-        return losses
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pcaf, "train", counted)
-        return pcaf.dstc11_agreement(settings)
+def trained(settings):
+    return pcaf.train_tables(settings)
 
 
-def test_the_estimate_counts_the_trainings_and_their_steps(settings, agreement, steps):
-    expected = estimate.pcaf_trainings(settings)
-    with_teacher = sum(bool(training.further) for training in pcaf.trainings())
-    assert expected.n_steps == sum(steps)
-    assert len(steps) == expected.n_models + with_teacher
-    assert expected.gpu_hours > 0
-    # Twice the dialogues take about twice the hours, and all of an archive an unknown number.
-    changes = {"ideas": 2 * settings.pcaf.ideas}
-    more = settings.model_copy(update={"pcaf": settings.pcaf.model_copy(update=changes)})
-    assert estimate.pcaf_trainings(more).gpu_hours == pytest.approx(2 * expected.gpu_hours)
-    everything = settings.model_copy(
-        update={"pcaf": settings.pcaf.model_copy(update={"ideas": None})}
-    )
-    assert "an unknown number of hours" in "\n".join(
-        estimate._pcaf_in_words(estimate.pcaf_trainings(everything))
-    )
-    other = settings.model_copy(update={"notebooks": ("04_correlation",)})
-    assert estimate.pcaf_trainings(other).n_models == 0
-    own = settings.model_copy(update={"notebooks": ("11_one_idea_in_other_words",)})
-    assert estimate.pcaf_trainings(own).n_models == expected.n_models > 0
-
-
-def test_both_tables_have_every_printed_row_on_every_column_and_are_trained_once(
-    settings, agreement, monkeypatch
-):
+def test_both_tables_have_every_printed_row_on_every_column(trained):
     for table, columns in pcaf.TESTED_ON.items():
-        beside = pcaf.beside_print(agreement, table, profile("public").root)
-        printed = pd.read_csv(profile("public").root / f"data/paper/{table}.csv", index_col=0)
+        root = profile("public").root
+        beside = pcaf.beside_print(trained.agreement, table, root)
+        printed = pd.read_csv(root / f"data/paper/{table}.csv", index_col=0)
         assert beside["row"].tolist() == list(printed.index)
-        assert beside[list(columns)].notna().all(axis=None)
-        for column in columns:
+        for column in printed.columns.intersection([*columns, "mean"]):
             assert beside[f"{column}_printed"].tolist() == printed[column].tolist()
+            assert beside[f"{column}_sd"].isna().all()  # of one seed
+            assert beside[column].between(-100, 100).all()
+        assert trained.notes[table].startswith("14 replies of 2 sets.")
+    # Another seed whose numbers are higher by 20 percent.
+    higher = trained.agreement.assign(seed=1, spearman=trained.agreement["spearman"] + 0.2)
+    first = pcaf.beside_print(trained.agreement, "pcaf_table7", root)
+    both = pcaf.beside_print(pd.concat([trained.agreement, higher]), "pcaf_table7", root)
+    assert both["mean"].tolist() == pytest.approx(first[["en", "zh", "es"]].mean(axis=1) + 10)
+    assert both["mean_sd"].tolist() == pytest.approx([np.std([0, 20], ddof=1)] * 4)
 
-    # What is recorded is not trained again, and gives the same.
-    monkeypatch.setattr(pcaf, "train", None)
-    pd.testing.assert_frame_equal(pcaf.dstc11_agreement(settings), agreement)
+
+def test_what_was_trained_is_read_and_other_texts_train_anew(settings, trained, monkeypatch):
+    def refuse(*arguments):
+        raise RuntimeError("it trains")
+
+    monkeypatch.setattr(pcaf, "train", refuse)
+    pd.testing.assert_frame_equal(pcaf.train_tables(settings).agreement, trained.agreement)
+    other = settings.pcaf.model_copy(update={"ideas": 3})
+    with pytest.raises(RuntimeError, match="it trains"):
+        pcaf.train_tables(settings.model_copy(update={"pcaf": other}))
 
 
-def test_figure_2_has_the_teachers_with_and_without_alignment_in_three_languages(
-    settings, agreement, monkeypatch
-):
-    monkeypatch.setattr(pcaf, "train", None)  # what Table 7 has trained is drawn
-    points = pcaf.figure2(settings)
-    assert [*points] == ["align", "plain", "untrained"]
-    for name, table in points.items():
-        assert table["language"].tolist() == ["en"] * 4 + ["es"] * 4 + ["zh"] * 4, name
-        assert table["idea"].tolist() == [0, 1, 2, 3] * 3
+def test_figure_2_has_the_teachers_with_and_without_alignment_in_three_languages(trained):
+    for name in ("w/o kd", "w/o kd & align", "untrained"):
+        points = trained.points[name]
+        assert points["language"].tolist() == ["en"] * 4 + ["es"] * 4 + ["zh"] * 4, name
         # Components are centred and uncorrelated, and the first has the larger share.
-        xy = table[["first", "second"]].to_numpy()
+        xy = points[["first", "second"]].to_numpy()
         assert np.abs(xy.mean(axis=0)).max() < 1e-3
         assert abs(np.corrcoef(xy.T)[0, 1]) < 1e-2
-        shares = (xy**2).sum(axis=0)
-        first, second = table[["share_first", "share_second"]].iloc[0]
-        assert shares[1] / shares[0] == pytest.approx(second / first, rel=1e-2)
-    assert not points["align"]["first"].equals(points["untrained"]["first"])
-    ideas = pcaf.ideas_of_corpus(settings, "DAILYD", dstc11.LANGUAGES)
-    metric = pcaf.PCAF.untrained(settings.pcaf.encoder, slm_pcaf.TABLE7_OF_XLM_R, settings.seed)
-    chinese = pd.DataFrame([idea.versions[2] for idea in ideas], columns=["context", "response"])
-    features = metric.features(chinese).numpy()
-    # Distances in the plane are at most those of the features.
-    plane = points["untrained"].query("language == 'zh'")[["first", "second"]].to_numpy()
-    of_plane = np.linalg.norm(plane[:, None] - plane[None], axis=-1)
-    of_features = np.linalg.norm(features[:, None] - features[None], axis=-1)
-    assert (of_plane <= of_features + 1e-4).all() and of_plane.max() > 0
+        assert xy[:, 0].std() > xy[:, 1].std()
+    first = [trained.points[name]["first"] for name in ("w/o kd", "untrained")]
+    assert not first[0].equals(first[1])
 
 
-def test_the_number_is_the_mean_over_qualities_and_then_over_sets(settings, agreement):
-    file = settings.build / "pcaf" / "pcaf-table7-w-o-kd-seed0.csv.gz"
-    scores = pd.read_csv(file).set_index("pair_id")
+def test_the_number_is_the_mean_over_qualities_and_then_over_sets(settings, trained):
+    on_dstc11 = pcaf.OnDSTC11(settings, "pcaf_table7")
+    [row] = [row for row in pcaf.ROWS if row.name == "w/o kd"]
+    ideas = on_dstc11.ideas(["DAILYD"], row.versions)
+    metric, _ = pcaf.fit(ideas, [], on_dstc11.recipe, 0, on_dstc11.encoder)
 
     by_set = []
-    for name, records in (("dailydialog-zhao", RECORDS), ("topical-usr", RECORDS[2:])):
-        mine = [scores.loc[f"dstc11-{name}/{i}", "zh"] for i in range(len(records))]
+    for rated, records in zip(on_dstc11.rated, RATED.values()):
+        scores = metric.score(rated.versions["zh"])
         by_quality = []
         for quality in ("relevance", "fit"):
             people = [record["annotations"][quality][0] for record in records]
-            by_quality.append(spearmanr(mine, people).statistic)
+            by_quality.append(spearmanr(scores, people)[0])
         by_set.append(np.mean(by_quality))
-    row = agreement.query("row == 'w/o kd' and tested == 'zh'")
-    assert row["spearman"].tolist() == pytest.approx([np.mean(by_set)])
+    found = trained.agreement.query("row == 'w/o kd' and tested == 'zh'")["spearman"]
+    assert found.tolist() == pytest.approx([np.mean(by_set)])
 
 
-def test_another_recipe_trains_anew_and_one_version_is_not_aligned(
-    settings, agreement, monkeypatch
+def test_the_check_names_every_set_and_corpus_and_makes_one_step_of_each_stage(
+    settings_of, monkeypatch
 ):
-    file = settings.build / "pcaf" / "pcaf-table8-ori-seed0.json"
-    assert not json.loads(file.read_text())["recipe"]["align"]
-    both = file.with_name("pcaf-table8-ori---para-seed0.json")
-    assert json.loads(both.read_text())["recipe"]["align"]
+    # The archive of its makers lists no paraphrases of WOWIKI.
+    settings = settings_of(RATED, CORPORA, ["WOWIKI_paraphrases.csv"])
+    steps = []
+    train = pcaf.train
 
-    [ori] = [training for training in pcaf.trainings() if training.row == "ori"]
-    monkeypatch.setattr(pcaf, "trainings", lambda: [ori])
-    other = settings.pcaf.model_copy(update={"ideas": 3})
-    pcaf.dstc11_agreement(settings.model_copy(update={"pcaf": other}))
-    assert json.loads(file.read_text())["ideas"] == [3, 0]
+    def counted(metric, ideas, seed, teacher=None):
+        losses = train(metric, ideas, seed, teacher)
+        steps.append((len(ideas[0].versions), teacher is not None, len(losses)))
+        return losses
 
+    monkeypatch.setattr(pcaf, "train", counted)
+    lines = pcaf.check(settings)
 
-def test_scores_of_other_texts_with_the_same_ids_are_not_taken(
-    tmp_path, settings, agreement, monkeypatch
-):
-    changed = [dict(record) for record in RECORDS]
-    changed[0] = rated_record(0, TURNS[:2], "it was not my tea", relevance=[0], fit=[0])
-    rated = {"dailydialog-zhao": changed, "topical-usr": RECORDS[2:]}
-    corpora = dict.fromkeys(dstc11.TRAINING, CORPUS)
-    archive = dstc11_archive.write(tmp_path / "changed.zip", rated, corpora)
-    of_pcaf = settings.pcaf.model_copy(update={"archive": str(archive)})
-    monkeypatch.setattr(pcaf, "train", None)  # what is recorded would be taken without it
-
-    with pytest.raises(TypeError, match="not callable"):
-        pcaf.dstc11_agreement(settings.model_copy(update={"pcaf": of_pcaf}))
+    assert "topical-usr: 6 of 6 rated responses in en, zh, es" in lines
+    assert "DAILYD: 6 dialogues in en, zh, es" in lines
+    assert "WOWIKI: 6 dialogues in en, zh, es" in lines
+    assert "WOWIKI: 0 dialogues in en, paraphrase, back-translation" in lines
+    assert steps == 2 * [(3, False, 1), (3, True, 1)]
+    assert not settings.build.exists()  # nothing is kept
+    assert "WOWIKI (0)" in pcaf.OnDSTC11(settings, "pcaf_table8").in_words()
 
 
-def test_dialogues_that_people_rated_are_not_learned(tmp_path, settings):
+def test_table_7_opens_no_paraphrases_and_too_little_to_train_on_is_refused(settings_of):
+    settings = settings_of(RATED, CORPORA, ["_paraphrases.csv"])
+    assert len(pcaf.OnDSTC11(settings, "pcaf_table7").ideas(["WOWIKI"], ("en", "es"))) == 4
+    with pytest.raises(DreError, match="too little for pcaf_table8.*DAILYD: 0 dialogues"):
+        pcaf.check(settings)
+
+
+def test_dialogues_that_people_rated_are_not_learned(settings_of):
     rated_turn = "the old bridge over the river was closed for a week"
-    corpora = {"DAILYD": [[rated_turn, "oh no"], ["we can do it again today, you and me", "yes"]]}
+    own = [["we can do it again today, you and me", "yes"], ["is it tea", "no the train"]]
     records = [rated_record(0, [rated_turn], "is it open now", relevance=[1])]
-    archive = dstc11_archive.write(tmp_path / "other.zip", {"humod": records}, corpora)
-    of_pcaf = settings.pcaf.model_copy(update={"archive": str(archive)})
-    settings = settings.model_copy(update={"pcaf": of_pcaf})
+    settings = settings_of({"humod": records}, {"DAILYD": [[rated_turn, "oh no"], *own]})
 
-    [idea] = pcaf.ideas_of_corpus(settings, "DAILYD", ("en", "zh"))
+    ideas = pcaf.OnDSTC11(settings, "pcaf_table7").ideas(["DAILYD"], ("en", "zh"))
 
-    english, chinese = idea.versions
-    assert english == (("we can do it again today, you and me",), "yes")
-    assert chinese[1] == "yes-zh"
+    spoken = {(*turns, response) for (turns, response), _ in (idea.versions for idea in ideas)}
+    assert spoken == {tuple(turns) for turns in own}
+    assert all(idea.versions[1][1].endswith("-zh") for idea in ideas)

@@ -18,7 +18,7 @@ from dre import metrics
 from dre.datasets import overlap, ratings, readers
 from dre.datasets.dialogues import load, pairs, parallel
 from dre.errors import DreError
-from dre.paper import pcaf_losses, state, trainings
+from dre.paper import pcaf, state, trainings
 from dre.paper.profile import Model, Profile, profile
 from dre.paper.trainings import (
     _CHOOSING,
@@ -413,21 +413,17 @@ def test_other_profiles_have_models_and_record_nothing(recording, monkeypatch):
 def test_the_committed_scores_of_the_parallel_corpus_are_those_of_the_training_as_it_is():
     versions = [pairs(contexts) for contexts in parallel("test").values()]
     texts = {"texts": hash_of_texts(pd.concat(versions))}
-    recorded_arrays = arrays(profile("public"), "pcaf-parallel", pcaf_losses.PARALLEL | texts)
-    assert recorded_arrays.keys() == pcaf_losses.PARALLEL.keys() - {"training", "of"}
+    recorded_arrays = arrays(profile("public"), "pcaf-parallel", pcaf.PARALLEL | texts)
+    assert recorded_arrays.keys() == pcaf.PARALLEL.keys() - {"training"}
 
 
-PCAF = pcaf_losses.folder(profile("public"))
 TRAININGS = [name for name in recorded_models() if "-seed" in name and "-all-" not in name]
 
 
-@pytest.mark.parametrize("model_name", sorted({*TRAININGS, *recorded_models(PCAF)} - {"cosine"}))
+@pytest.mark.parametrize("model_name", TRAININGS)
 def test_committed_scores_are_of_the_recipes_as_they_are(model_name):
     public = profile("public")
     stem, _, seed = model_name.rpartition("-seed")
-    if model_name in recorded_models(PCAF):
-        pcaf_losses.recorded(PCAF, stem, int(seed))
-        return
     key, _, name = stem.partition("-")
     model = public.models[name.removesuffix("-plain")]
     is_disentangled = not stem.endswith("plain")

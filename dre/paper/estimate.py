@@ -261,7 +261,7 @@ def pcaf_trainings(settings: Profile) -> Trainings:
         return Trainings(0, 0, 0.0, 0.0)
     from dre.paper import pcaf  # which loads PyTorch
 
-    planned = pcaf.trainings()
+    planned = pcaf.ROWS
     n_seeds = len(settings.seeds)
     n_models = len(planned) * n_seeds
     n_ideas = settings.pcaf.ideas

@@ -4,8 +4,9 @@ These are the papers' own training sets and DSTC11's archive. What can be used o
 they are not to be had, the message names the lines of the profile that do without them.
 """
 
-from dre.datasets import dialogues, dstc11
+from dre.datasets import dialogues
 from dre.errors import DreError
+from dre.paper import plan
 from dre.paper.profile import Profile
 
 #: Our sets in the place of the papers', as a profile names them.
@@ -21,7 +22,7 @@ def check(settings: Profile) -> list[str]:
 
     Returns
     -------
-    A line for each file of the papers' sets, and for each rated set of DSTC11.
+    A line for each file of the papers' sets, and for each set and corpus of DSTC11.
 
     Raises
     ------
@@ -37,10 +38,11 @@ def check(settings: Profile) -> list[str]:
                 lines.append(dialogues.authors_reading(name, split).in_words())
             except DreError as error:
                 raise DreError(f"{error}\n{_instead(settings, entry, name)}") from None
-    if settings.pcaf is not None:
+    if settings.pcaf is not None and plan.is_run(settings, "11_"):
+        from dre.paper import pcaf  # which loads PyTorch
+
         try:
-            archive = dstc11.archive(settings.pcaf.archive)
-            lines += [archive.rated(name).in_words() for name in archive.rated_names()]
+            lines += pcaf.check(settings)
         except DreError as error:
             raise DreError(
                 f"{error}\nNothing was asked or trained. To do without DSTC11, take pcaf out of "
