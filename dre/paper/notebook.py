@@ -216,7 +216,7 @@ class Book:
         Raises
         ------
         DreError
-            If a judge cannot be asked, or its budget is used up. What was answered is kept.
+            If what is asked about cannot be read.
         """
         if state.active is not None or not self.profile.has_live_judge:
             return
@@ -224,7 +224,8 @@ class Book:
 
         takes = estimate.of_notebook(self.profile, self.name)
         print(takes or "judges: all that this notebook reads is stored")
-        ask.ask(self.profile, self.name)
+        for sentence in ask.ask(self.profile, self.name):
+            print(f"not come: {sentence}")
 
     def not_run(self, what: str, why: str) -> None:
         """Say here that something was not run, and why."""

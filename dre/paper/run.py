@@ -24,7 +24,7 @@ from dre.errors import DreError
 from dre.files import replace
 from dre.judges.ask import drop_calls
 from dre.judges.judge import new_run
-from dre.paper import bill, check, contents, papers_sets, state, website, words, written_sets
+from dre.paper import bill, check, contents, state, website, words
 from dre.paper.headless import Notebook, code, commit, execute, notebooks
 from dre.paper.profile import COMMITTED, Profile, check_clone, profile, root
 
@@ -83,9 +83,8 @@ def run(profile: Profile, jobs: int = 2) -> list[str]:
 
 def _bring_results_up_to_date(books, profile, jobs, paid_run):
     """Do what `run` does, but for the bill; return the names of the notebooks that ran."""
-    for line in papers_sets.check(profile):
+    for line in check.check(profile):
         print(line, flush=True)
-    written_sets.write_sets(profile, paid_run)
     ran = _run_stale(books, profile, jobs, paid_run)
     _check_nothing_changed(profile)
     _drop_stale(profile)
@@ -112,7 +111,7 @@ def _billed(profile, paid_run):
 
 def _tell_bill(profile, paid_run):
     """Write and print the bill of a profile that asks somebody."""
-    if profile.has_live_judge or profile.augment:
+    if profile.has_live_judge:
         bill.write(profile)
         print(bill.in_words(profile, paid_run), flush=True)
 
@@ -123,7 +122,6 @@ def _books_of(profile):
     A DreError if the profile cannot be carried out: if it names something that does not exist, or
     a notebook without those that it needs, unless their results are up to date.
     """
-    check.check(profile)
     books = {book.name: book for book in notebooks(profile.root)}
     if not profile.notebooks:
         return list(books.values())
@@ -257,7 +255,8 @@ def _prepare(books, profile, jobs, paid_run):
     with contextlib.chdir(profile.root / "notebooks"):  # from where notebooks read
         if profile.name != COMMITTED:
             ask.train(planned)
-        ask.ask(planned, run=paid_run)
+        for sentence in ask.ask(planned, run=paid_run):
+            print(f"not come: {sentence}", flush=True)
 
 
 def _run_together(books, profile, jobs):
@@ -426,7 +425,7 @@ def main(argv: list[str] | None = None) -> int:
             _books_of(settings)  # which refuses what could not be run
             from dre.paper import estimate
 
-            print(estimate.report(settings, estimate.calls(settings)))
+            print(estimate.report(settings))
         elif args.book:
             _build_book(settings)
         else:
