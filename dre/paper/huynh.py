@@ -160,17 +160,22 @@ def yes_no_rows(settings: Profile, judge: PanelJudge) -> list[dict]:
     them asked.
     """
     rows = []
+    if not judge.asks("good_response"):
+        return rows
     for selection in plan.selections_for_yes_or_no(settings):
         row = {"model": judge.name, "source": "asked"}
         row |= {"examples": CHOICES[selection.choice], "n_examples": selection.n}
         names = []
         for question in plan.yes_no_questions(settings, selection):
+            name = SHORT_NAMES[question.name]
+            names.append(name)
             goodness = judge.goodness(question)
             if goodness is None:
-                return []
-            names.append(SHORT_NAMES[question.name])
-            row |= _agreement(names[-1], goodness, question.pairs, settings.resamples)
-        rows.append(row | {"mean": float(pd.Series(row)[names].astype(float).mean())})
+                row[name] = math.nan  # not all replies came
+            else:
+                row |= _agreement(name, goodness, question.pairs, settings.resamples)
+        mean = pd.Series(row)[names].astype(float).mean(skipna=False)
+        rows.append(row | {"mean": float(mean)})
     return rows
 
 

@@ -212,17 +212,16 @@ class PanelJudge:
         return None
 
     def why_absent(self, prompt: str) -> str:
-        """Return why `scores` had nothing of a live judge, or "" if it had not.
+        """Return why `scores` had nothing of a live judge; "" if it had, or of a recorded one.
 
         Parameters
         ----------
         prompt : the name of a prompt, or how names of prompts begin, such as ``quality``.
         """
+        if not self.is_live:
+            return ""
         if not self.asks(prompt):
             return f"optional_prompts does not name {plan.option_of(prompt)}"
-        if prompt in INTERIOR and self.accuracy() is None:
-            why = self._absent.get("classify", "too few of them can be read")
-            return f"DRE's prompt shows the accuracy of its labels, and {why}"
         for name, why in self._absent.items():
             if name == prompt or (prompt in BY_TOKEN and name.startswith(prompt)):
                 return why
@@ -281,7 +280,8 @@ class PanelJudge:
         if not self.is_live:
             return self.interior_numbers(pairs, None, prompt)
         accuracy = slm_accuracy(self.settings, slm, key)
-        return self.interior_numbers(pairs, slm_scores(pairs, slm).assign(slm_accuracy=accuracy))
+        of_slm = slm_scores(pairs, slm).assign(slm_accuracy=accuracy)
+        return self.interior_numbers(pairs, of_slm, prompt)
 
     def interior_numbers(
         self, pairs: pd.DataFrame, of_slm: pd.DataFrame | None, prompt: str = "dre"
@@ -299,7 +299,11 @@ class PanelJudge:
             return self._numbers_shown(pairs, INTERIOR[prompt])
         assert of_slm is not None, "a live judge is shown numbers of a small model"
         accuracy = self.accuracy()
-        return None if accuracy is None else of_slm.assign(llm_accuracy=accuracy)
+        if accuracy is None:
+            why = self._absent.get("classify", "too few of them can be read")
+            self._absent[prompt] = f"it shows how often a judge's labels are right, and {why}"
+            return None
+        return of_slm.assign(llm_accuracy=accuracy)
 
     def qualities(self, selection: plan.Selection = plan.ZERO_SHOT) -> pd.DataFrame | None:
         """Return its ratings of FED's qualities (Huynh et al., Tables 1 and 2).

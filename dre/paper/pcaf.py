@@ -285,6 +285,13 @@ class Training(NamedTuple):
     further: tuple[str, ...]
 
 
+def check(settings: Profile) -> list[str]:
+    """Read the rated sets of DSTC11's archive, and return a line for each."""
+    assert settings.pcaf is not None
+    archive = dstc11.archive(settings.pcaf.archive)
+    return [archive.rated(name).in_words() for name in archive.rated_names()]
+
+
 def trainings() -> list[Training]:
     """Return the rows of both tables as they are printed."""
     rows = []
