@@ -10,7 +10,7 @@ from dstc11_archive import rated_record
 from scipy.stats import spearmanr
 
 from dre.datasets import dstc11
-from dre.paper import estimate, pcaf
+from dre.paper import pcaf
 from dre.paper import pcaf_losses as slm_pcaf
 from dre.paper.profile import PCAFSettings, profile
 
@@ -60,28 +60,6 @@ def agreement(settings, steps):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pcaf, "train", counted)
         return pcaf.dstc11_agreement(settings)
-
-
-def test_the_estimate_counts_the_trainings_and_their_steps(settings, agreement, steps):
-    expected = estimate.pcaf_trainings(settings)
-    with_teacher = sum(bool(training.further) for training in pcaf.trainings())
-    assert expected.n_steps == sum(steps)
-    assert len(steps) == expected.n_models + with_teacher
-    assert expected.gpu_hours > 0
-    # Twice the dialogues take about twice the hours, and all of an archive an unknown number.
-    changes = {"ideas": 2 * settings.pcaf.ideas}
-    more = settings.model_copy(update={"pcaf": settings.pcaf.model_copy(update=changes)})
-    assert estimate.pcaf_trainings(more).gpu_hours == pytest.approx(2 * expected.gpu_hours)
-    everything = settings.model_copy(
-        update={"pcaf": settings.pcaf.model_copy(update={"ideas": None})}
-    )
-    assert "an unknown number of hours" in "\n".join(
-        estimate._pcaf_in_words(estimate.pcaf_trainings(everything))
-    )
-    other = settings.model_copy(update={"notebooks": ("04_correlation",)})
-    assert estimate.pcaf_trainings(other).n_models == 0
-    own = settings.model_copy(update={"notebooks": ("11_one_idea_in_other_words",)})
-    assert estimate.pcaf_trainings(own).n_models == expected.n_models > 0
 
 
 def test_both_tables_have_every_printed_row_on_every_column_and_are_trained_once(

@@ -96,7 +96,7 @@ def _ask_judge(
         about = f"{question.table}, {question.prompt}"
         of_both = None
         if of_slm is not None:
-            of_both = judge.interior_numbers(question.pairs, of_slm, question.prompt)
+            of_both = judge.interior_numbers(question.pairs, of_slm)
             if of_both is None:
                 not_come.append(f"{about}: not asked, since {judge.why_absent(question.prompt)}")
                 continue

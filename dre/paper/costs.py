@@ -46,11 +46,12 @@ def per_example(
     if not rows:
         return pd.DataFrame(columns=COLUMNS)
     table = pd.DataFrame(rows)
-    table["kind"] = table["what"].map(_IN_PRINT)
+    table = table.assign(kind=table["what"].map(_IN_PRINT), order=range(len(table)))
     printed = pd.read_csv(settings.root / "data/paper/dre_costs.csv").drop(columns="hardware")
     printed = printed.add_prefix("printed_").rename(columns={"printed_what": "kind"})
     printed["in_print"] = printed["printed_model"].str.split(" and ")
     table = table.merge(printed.explode("in_print"), on=["kind", "in_print"], how="outer")
+    table = table.sort_values("order", ignore_index=True)  # what print alone has comes last
     table["what"] = table["what"].fillna(table["kind"])
     table["model"] = table["model"].fillna(table["in_print"])
     return table.reindex(columns=COLUMNS)

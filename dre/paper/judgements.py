@@ -146,7 +146,8 @@ class PanelJudge:
         self.is_live = judge.is_live
         self.is_main = judge.label == settings.main_label
         self._accuracy: float | None = None
-        self._absent = {}  # by prompt, why its replies are not there
+        self._is_there = {}  # by prompt, of each reply that was looked for whether it is there
+        self._why_no_numbers = ""
 
     def __repr__(self) -> str:
         return f"PanelJudge({self.name!r})"
@@ -196,19 +197,19 @@ class PanelJudge:
         if not self.asks(prompt) or is_without_numbers:
             return None
         table = self.replies(pairs, prompt, numbers, repeat, examples)
-        n_missing = int((table["status"] == "missing").sum())
-        if not n_missing:
+        is_missing = table["status"] == "missing"
+        shown = [str((examples or {}).get(pair_id)) for pair_id in pairs["pair_id"]]
+        has_told = any(not all(replies.values()) for replies in self._is_there.values())
+        replies = self._is_there.setdefault(prompt, {})
+        replies.update(zip(zip(pairs["pair_id"], shown), ~is_missing))
+        if not is_missing.any():
             return table
-        if not self._absent:
+        if not has_told:
             print(
                 f"{self.name} has not answered all that is read here: `book.ask()` in a cell above "
                 f"asks what a notebook reads, and make paper PROFILE={self.settings.name} what all "
                 "of them do"
             )
-        self._absent[prompt] = (
-            f"{n_missing:,} of {len(table):,} replies did not come: make paper "
-            f"PROFILE={self.settings.name} asks for them"
-        )
         return None
 
     def why_absent(self, prompt: str) -> str:
@@ -222,10 +223,19 @@ class PanelJudge:
             return ""
         if not self.asks(prompt):
             return f"optional_prompts does not name {plan.option_of(prompt)}"
-        for name, why in self._absent.items():
+        if prompt in INTERIOR and self._why_no_numbers:
+            return self._why_no_numbers
+        is_there = []
+        for name, replies in self._is_there.items():
             if name == prompt or (prompt in BY_TOKEN and name.startswith(prompt)):
-                return why
-        return ""
+                is_there += replies.values()
+        if all(is_there):
+            return ""
+        n_missing = len(is_there) - sum(is_there)
+        return (
+            f"{n_missing:,} of {len(is_there):,} replies did not come: make paper "
+            f"PROFILE={self.settings.name} asks for them"
+        )
 
     def ask(
         self,
@@ -280,8 +290,7 @@ class PanelJudge:
         if not self.is_live:
             return self.interior_numbers(pairs, None, prompt)
         accuracy = slm_accuracy(self.settings, slm, key)
-        of_slm = slm_scores(pairs, slm).assign(slm_accuracy=accuracy)
-        return self.interior_numbers(pairs, of_slm, prompt)
+        return self.interior_numbers(pairs, slm_scores(pairs, slm).assign(slm_accuracy=accuracy))
 
     def interior_numbers(
         self, pairs: pd.DataFrame, of_slm: pd.DataFrame | None, prompt: str = "dre"
@@ -300,9 +309,10 @@ class PanelJudge:
         assert of_slm is not None, "a live judge is shown numbers of a small model"
         accuracy = self.accuracy()
         if accuracy is None:
-            why = self._absent.get("classify", "too few of them can be read")
-            self._absent[prompt] = f"it shows how often a judge's labels are right, and {why}"
+            why = self.why_absent("classify") or "too few of them can be read"
+            self._why_no_numbers = f"DRE's prompt shows how often its labels are right: {why}"
             return None
+        self._why_no_numbers = ""
         return of_slm.assign(llm_accuracy=accuracy)
 
     def qualities(self, selection: plan.Selection = plan.ZERO_SHOT) -> pd.DataFrame | None:

@@ -944,12 +944,11 @@ def with_reasons(table: pd.DataFrame, panel: Sequence[PanelJudge], slm: str) -> 
             prompt = _PROMPTS_OF_CRITERIA.get(name, "llm_only")
             if name in ("In-DRE", "DRE"):
                 prompt = "dre"
-            why = judge.why_absent(prompt) if judge.asks(prompt) else ""
-            if not why:
-                continue
-            if method not in set(table["method"]):
+            why = judge.why_absent(prompt)
+            if why and judge.asks(prompt) and method not in set(table["method"]):
                 table.loc[len(table), "method"] = method
-            table.loc[[row == method for row in table["method"]], "not_run"] = why
+            if why:
+                table.loc[[row == method for row in table["method"]], "not_run"] = why
     return table
 
 
