@@ -146,7 +146,7 @@ class PanelJudge:
         self.is_live = judge.is_live
         self.is_main = judge.label == settings.main_label
         self._accuracy: float | None = None
-        self._is_there = {}  # by prompt, of each reply that was looked for whether it is there
+        self._n_absent = {}  # by prompt, how many replies did not come, and of how many
         self._why_no_numbers = ""
 
     def __repr__(self) -> str:
@@ -197,19 +197,16 @@ class PanelJudge:
         if not self.asks(prompt) or is_without_numbers:
             return None
         table = self.replies(pairs, prompt, numbers, repeat, examples)
-        is_missing = table["status"] == "missing"
-        shown = [str((examples or {}).get(pair_id)) for pair_id in pairs["pair_id"]]
-        has_told = any(not all(replies.values()) for replies in self._is_there.values())
-        replies = self._is_there.setdefault(prompt, {})
-        replies.update(zip(zip(pairs["pair_id"], shown), ~is_missing))
-        if not is_missing.any():
+        counts = list(table["status"]).count("missing"), len(table)
+        if not counts[0]:
             return table
-        if not has_told:
+        if not self._n_absent:
             print(
                 f"{self.name} has not answered all that is read here: `book.ask()` in a cell above "
                 f"asks what a notebook reads, and make paper PROFILE={self.settings.name} what all "
                 "of them do"
             )
+        self._n_absent[prompt] = max(counts, self._n_absent.get(prompt, counts))
         return None
 
     def why_absent(self, prompt: str) -> str:
@@ -225,15 +222,15 @@ class PanelJudge:
             return f"optional_prompts does not name {plan.option_of(prompt)}"
         if prompt in INTERIOR and self._why_no_numbers:
             return self._why_no_numbers
-        is_there = []
-        for name, replies in self._is_there.items():
+        counts = [(0, 0)]
+        for name, of_prompt in self._n_absent.items():
             if name == prompt or (prompt in BY_TOKEN and name.startswith(prompt)):
-                is_there += replies.values()
-        if all(is_there):
+                counts.append(of_prompt)
+        n_absent, n = max(counts)
+        if not n_absent:
             return ""
-        n_missing = len(is_there) - sum(is_there)
         return (
-            f"{n_missing:,} of {len(is_there):,} replies did not come: make paper "
+            f"{n_absent:,} of {n:,} replies did not come: make paper "
             f"PROFILE={self.settings.name} asks for them"
         )
 

@@ -80,7 +80,7 @@ def table5(scores: RatedScores, panel: Sequence[PanelJudge], root: Path) -> pd.D
             rows.append(row | {"in_print": printed_name, "not_run": reason})
     for judge in panel:
         why = judge.why_absent("llm_only") or judge.why_absent("dre_transfer")
-        of_judge = [row for row in rows if row["method"].judge == judge.name]
+        of_judge: list[dict] = [row for row in rows if row["method"].judge == judge.name]
         if why and not of_judge:
             of_judge = [{"method": Method(family, judge.name)} for family in FAMILIES]
             rows += of_judge
