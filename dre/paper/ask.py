@@ -108,11 +108,11 @@ def _ask_judge(
             why_ended = str(error)
             table = judge.replies(*what, examples=question.examples)
         print(f"{judge.name}: {about}: {len(table):,} pairs", flush=True)
-        is_absent = table["status"].isin(["error", "missing"])
-        if is_absent.any():
-            reason = why_ended or table.loc[is_absent, "reason"].iloc[0]
-            n_absent = f"{is_absent.sum():,} of {len(table):,} replies"
-            not_come.append(f"{about}: {n_absent} did not come ({reason})")
+        absent = table[table["status"].isin(["error", "missing"])]
+        if len(absent):
+            reason = why_ended or absent["reason"].iloc[0]
+            counts = f"{len(absent):,} of {len(table):,} replies"
+            not_come.append(f"{about}: {counts} did not come ({reason})")
     if not not_come:
         return ""
     if why_ended:

@@ -50,7 +50,8 @@ def lines(profile: Profile, run: str | None = None) -> pd.DataFrame:
     bill = calls(profile, run).astype(dict.fromkeys(_SUMS, float))
     if bill.empty:
         return bill
-    by_table = bill.groupby(["judge", "table"], sort=False)[_SUMS].sum(min_count=1).reset_index()
+    by_table = bill.groupby(["judge", "table"], sort=False, as_index=False)[_SUMS]
+    by_table = pd.DataFrame(by_table.sum(min_count=1))
     sums = {"judge": "all judges", "table": "in all", **by_table[_SUMS].sum(min_count=1)}
     return pd.concat([by_table, pd.DataFrame([sums])], ignore_index=True)
 

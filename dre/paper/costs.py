@@ -46,7 +46,7 @@ def per_example(
     if not rows:
         return pd.DataFrame(columns=COLUMNS)
     table = pd.DataFrame(rows)
-    table = table.assign(kind=table["what"].map(_IN_PRINT), order=range(len(table)))
+    table = table.assign(kind=table["what"].map(_IN_PRINT.get), order=range(len(table)))
     printed = pd.read_csv(settings.root / "data/paper/dre_costs.csv").drop(columns="hardware")
     printed = printed.add_prefix("printed_").rename(columns={"printed_what": "kind"})
     printed["in_print"] = printed["printed_model"].str.split(" and ")

@@ -163,7 +163,7 @@ def yes_no_rows(settings: Profile, judge: PanelJudge) -> list[dict]:
     if not judge.asks("good_response"):
         return rows
     for selection in plan.selections_for_yes_or_no(settings):
-        row = {"model": judge.name, "source": "asked"}
+        row: dict = {"model": judge.name, "source": "asked"}
         row |= {"examples": CHOICES[selection.choice], "n_examples": selection.n}
         names = []
         for question in plan.yes_no_questions(settings, selection):
@@ -174,8 +174,7 @@ def yes_no_rows(settings: Profile, judge: PanelJudge) -> list[dict]:
                 row[name] = math.nan  # not all replies came
             else:
                 row |= _agreement(name, goodness, question.pairs, settings.resamples)
-        mean = pd.Series(row)[names].astype(float).mean(skipna=False)
-        rows.append(row | {"mean": float(mean)})
+        rows.append(row | {"mean": sum(row[name] for name in names) / len(names)})
     return rows
 
 
