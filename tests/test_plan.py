@@ -3,13 +3,15 @@
 import json
 from collections import Counter
 
+import pandas as pd
 import pytest
 from conftest import needs_data, writable_copy
 from judge_servers import Server, error, openai
 from test_judgements import replies
 
 from dre.datasets import dialogues, recordings
-from dre.paper import ask, bill, estimate, judgements, notebook, plan, state
+from dre.paper import ask, bill, estimate, judgements, notebook, plan, state, table4
+from dre.paper.methods import ALONE, Method
 from dre.paper.profile import Model, Profile, TrainingSet, profile
 
 LIVE = "openai:gpt-3.5-turbo-1106"
@@ -153,7 +155,7 @@ def test_a_judge_that_dies_leaves_its_rows_empty_and_the_others_complete(
     (sentence,) = ask.ask(settings)
     for part in ("openai:gone", "9 of 14 replies", "no such model", "goes on", "mini.yaml"):
         assert part in sentence
-    assert made(server)["openai:gone", "classify"] == 6  # and it is asked nothing after this
+    assert Counter(judge for judge, _ in made(server).elements())["openai:gone"] == 6
     for prompt in ("classify", "llm_only", "dre"):
         assert made(server)[OTHER, prompt] == expected[OTHER, prompt] > 0
 
@@ -165,6 +167,10 @@ def test_a_judge_that_dies_leaves_its_rows_empty_and_the_others_complete(
     assert of_dead.scores(pairs) is None and of_dead.accuracy() is None
     assert capsys.readouterr().out.count("book.ask()") == 1
     assert of_other.scores(pairs)["score"].notna().all() and not of_other.why_absent("llm_only")
+    measured = pd.DataFrame({"method": [Method(ALONE, OTHER)], "not_run": [None]})
+    rows = table4.with_reasons(measured, [of_dead, of_other], "paper").set_index("method")
+    assert rows.loc[Method(ALONE, OTHER), "not_run"] is None
+    assert rows.loc[Method(ALONE, "openai:gone"), "not_run"].startswith("30 of 30 replies")
 
     server.script = replies
     assert ask.ask(settings) == [] and of_dead.scores(pairs) is not None

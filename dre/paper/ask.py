@@ -110,7 +110,7 @@ def _ask_judge(
         print(f"{judge.name}: {about}: {len(table):,} pairs", flush=True)
         absent = table[table["status"].isin(["error", "missing"])]
         if len(absent):
-            reason = why_ended or absent["reason"].iloc[0]
+            reason = why_ended or [*absent["reason"]][0]
             counts = f"{len(absent):,} of {len(table):,} replies"
             not_come.append(f"{about}: {counts} did not come ({reason})")
     if not not_come:
