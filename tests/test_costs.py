@@ -4,102 +4,70 @@ import judge_servers as servers
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import needs_data
 from judge_servers import Server, pairs
 
-from dre.datasets.dialogues import load
-from dre.paper import costs, judgements
-from dre.paper.profile import JudgeSettings, profile
-from dre.slm import fit, recipes
-
-pytestmark = pytest.mark.usefixtures("quick")
+from dre.paper import bill, costs, judgements
+from dre.paper.judgements import PaidBy
+from dre.paper.profile import profile
 
 USD_OF_REPLY = (50 * 1 + 10 * 10) / 1e6
 
 
-@pytest.fixture
-def store(tmp_path, monkeypatch):
-    monkeypatch.setenv("DRE_STORE", str(tmp_path / "replies.db"))
-
-
-def settings_with(*judges):
-    changes = {"judges": judges, "optional_prompts": ("geval",), "samples": 2}
-    return profile("mini").model_copy(update=changes)
-
-
-def shown_numbers(table):
-    numbers = pd.DataFrame({"pair_id": table["pair_id"], "s_d": 0.25, "s_p": 0.5})
-    numbers = numbers.assign(score_slm=1.25, slm_accuracy=0.9)
-    return numbers.assign(llm_accuracy=0.8)
-
-
-def test_an_example_of_a_judge_costs_the_mean_of_its_replies_beside_what_print_has(store):
+def test_an_example_costs_the_mean_of_a_judges_own_replies_beside_what_print_has(with_openai_key):
     def script(request):
-        content = (
-            '{"influence": 0.5, "score": 3}' if b"influence" in request.raw else '{"score": 3}'
-        )
-        return servers.openai(content, model="gpt-3.5-turbo-1106")
+        is_dre = b"influence" in request.raw
+        return servers.openai('{"influence": 0.5, "score": 3}' if is_dre else '{"score": 3}')
 
     table = pd.DataFrame(pairs(4))
+    numbers = table[["pair_id"]].assign(s_d=0.25, s_p=0.5, score_slm=1.25)
+    numbers = numbers.assign(slm_accuracy=0.9, llm_accuracy=0.8)
     with Server(script, delay=0.05) as server:
-        judge = JudgeSettings(model="openai:gpt-3.5-turbo-1106", base_url=server.url, price="1,10")
-        free = JudgeSettings(model="openai:llama", name="no price", base_url=server.url)
-        settings = settings_with(judge, free, "recorded:claude-2026-11")
-        for one in judgements.panel(settings)[:2]:
-            one.ask(table, "llm_only")
-            one.ask(table, "llm_only")  # all is stored: no further call, and the same seconds
-        first = judgements.panel(settings)[0]
-        first.ask(table.head(2), "dre", shown_numbers(table.head(2)))
-        first.ask(table.head(1), "geval")
+        judge = {"model": "openai:gpt-3.5-turbo-1106", "base_url": server.url, "price": "1,10"}
+        warm = judge | {"name": "warm", "temperature": 1, "price": "9,90"}
+        free = {"model": "openai:llama", "name": "no price", "base_url": server.url}
+        changes = {"judges": (judge, warm, free, "recorded:claude-2026-11"), "samples": 2}
+        changes["optional_prompts"] = ("geval",)
+        settings = type(profile("mini")).model_validate(profile("mini").model_dump() | changes)
+        panel = judgements.panel(settings)
+        for one in panel[:3]:
+            paid_by = PaidBy("a run", bill.account(settings, one.name, "Table 4"))
+            one.ask(table, "llm_only", paid_by=paid_by)
+        paid_by = PaidBy("a run", bill.account(settings, panel[0].name, "Table 4"))
+        panel[0].ask(table, "dre", numbers, paid_by=paid_by)
+        panel[0].ask(table.head(1), "geval", paid_by=paid_by)
 
-    costs_of = costs.per_example(settings, judgements.panel(settings), {})
-    of_first = costs_of[costs_of["model"] == judge.model].set_index("what")
-    alone, hinted = of_first.loc["judge alone, SLIDE, Ex-DRE"], of_first.loc["In-DRE, DRE"]
-    assert (alone["replies"], hinted["replies"]) == (4, 2)
-    assert alone["dollars"] == pytest.approx(USD_OF_REPLY)
-    assert 0.05 <= alone["seconds"] < 5
+    by_row = costs.per_example(settings, panel, {}).set_index(["model", "what"])
+    of_first = by_row.loc[judge["model"]]
+    assert of_first["replies"].to_list() == [4, 4, 8]
+    assert of_first.loc["judge alone, SLIDE, Ex-DRE", "dollars"] == pytest.approx(USD_OF_REPLY)
     # Four criteria, two samples of each.
-    assert of_first.loc["G-EVAL", "replies"] == 8
     assert of_first.loc["G-EVAL", "dollars"] == pytest.approx(8 * USD_OF_REPLY)
     assert of_first.loc["G-EVAL", "seconds"] >= 8 * 0.05
-    assert of_first["gpu_gib"].isna().all()
-    assert "runs elsewhere" in alone["note"]
-    assert hinted["printed_dollars_in_all"] == 100
-    assert np.isnan(alone["printed_dollars_in_all"])
-
-    of_free = costs_of[costs_of["model"] == "no price"].iloc[0]
-    assert np.isnan(of_free["dollars"]) and of_free["seconds"] >= 0.05
-
+    assert of_first.loc["In-DRE, DRE", "printed_dollars_in_all"] == 100
+    assert np.isnan(of_first.loc["G-EVAL", "printed_dollars_in_all"])
+    assert by_row.loc["warm", "dollars"].item() == pytest.approx(9 * USD_OF_REPLY)
+    assert np.isnan(by_row.loc["no price", "dollars"].item())
     # What print has of others keeps its row.
-    of_llama = costs_of[costs_of["model"] == "llama3.3-70B"].iloc[0]
-    assert (of_llama["printed_seconds"], of_llama["printed_gb"]) == (60, 40)
-    assert of_llama["note"] == "the profile has no such judge"
-    models = list(costs_of["model"])
-    assert "GPT-3.5 and Claude3" not in models
-    assert "claude-2026-11" not in models
+    assert by_row.loc[("llama3.3-70B", "evaluation"), "printed_gigabytes"] == 40
+    assert "claude-2026-11" not in by_row.index.unique("model")
 
 
-def test_a_small_model_costs_what_its_training_measured(store, tmp_path, encoder):
-    recipe = recipes.get("paper", epochs=1)
-    contexts = load("mini", "train")[:4]
-    dev = load("mini", "dev")[:2]
-    slm = fit(contexts, dev, tmp_path / "slm", recipe, encoder=encoder, progress=False)
-    table = costs.per_example(settings_with("recorded:claude-2026-11"), [], {"paper": slm})
-    by_row = table.set_index("what")
-    assert by_row.loc["scoring", "replies"] > 0
-    assert 0 < by_row.loc["scoring", "seconds"] < 60
-    assert by_row.loc["scoring", "device"] == by_row.loc["training", "device"]
-    assert 0 < by_row.loc["training", "hours"] < 1
-    assert by_row.loc["training", "printed_hours"] == 3
-    if by_row.loc["training", "device"] == "cpu":
-        assert by_row[["gpu_gib"]].isna().all(axis=None)
+def test_a_small_model_costs_what_its_training_measured(with_openai_key):
+    class Measured:
+        provenance = {
+            "measured": {
+                "training": {"seconds": 7200, "gpu_gib": 3.0, "device": "a GPU"},
+                "scoring": {"pairs": 10, "seconds": 2.0, "gpu_gib": 1.0, "device": "a GPU"},
+            }
+        }
 
+    class Recorded:
+        provenance = {}
 
-@needs_data
-def test_where_nothing_was_measured_there_is_no_row(store):
-    from dre.paper.trainings import trained
-
-    settings = profile("public")
-    panel = judgements.panel(settings)
-    slm = trained(settings, settings.main_set, "ours", 0)
-    assert costs.per_example(settings, panel, {"ours": slm}).empty
+    settings = profile("mini")
+    assert costs.per_example(settings, [], {"ours": Recorded()}).empty
+    table = costs.per_example(settings, [], {"paper": Measured(), "ours": Recorded()})
+    training, scoring = (table[table["what"] == what].iloc[0] for what in ("training", "scoring"))
+    assert (training["hours"], training["printed_hours"], training["gpu_gib"]) == (2, 3, 3)
+    assert np.isnan(training["seconds"]) and scoring["seconds"] == 0.2
+    assert scoring["replies"] == 10 and scoring["device"] == "a GPU"

@@ -1,15 +1,17 @@
 """The plan of a profile: a local server is asked what is planned, and what it would take."""
 
+import json
 from collections import Counter
 
+import pandas as pd
 import pytest
 from conftest import needs_data, writable_copy
-from judge_servers import Server
+from judge_servers import Server, error, openai
 from test_judgements import replies
 
 from dre.datasets import dialogues, recordings
-from dre.errors import DreError
-from dre.paper import ask, bill, check, estimate, judgements, notebook, plan, state
+from dre.paper import ask, bill, estimate, judgements, notebook, plan, state, table4
+from dre.paper.methods import ALONE, Method
 from dre.paper.profile import Model, Profile, TrainingSet, profile
 
 LIVE = "openai:gpt-3.5-turbo-1106"
@@ -44,24 +46,25 @@ SETS = (
 )
 
 
-def live(server, model=LIVE):
-    return {"model": model, "base_url": server.url, "price": "1,2", "max_usd": 9}
+def live(server, model=LIVE, **changes):
+    judge = {"model": model, "base_url": server.url, "price": "1,2", "max_usd": 9}
+    return judge | changes
 
 
-def settings_of(server, encoder, root, **changes):
-    """Profile mini with three small training sets, and one live judge."""
+@pytest.fixture
+def settings_of(server, encoder, project):
+    """Profile mini with three small training sets and one live judge, changed as a test says."""
     values = profile("mini").model_dump() | {
         "encoder": encoder,
         "models": {"paper": Model(recipe="paper", epochs=1), "ours": Model(recipe="ours")},
         "sets": SETS,
         "main_set": "daily",
-        "rated": RATED,
         "judges": (live(server),),
         "labels_per_kind": 6,
         "pairs_per_set": 4,
-        "notebooks": ("04_correlation", "07_when_a_fusion_helps"),
+        "root": project,
     }
-    return Profile.model_validate(values | {"root": root} | changes)
+    return lambda **changes: Profile.model_validate(values | changes)
 
 
 def kind_of(request):
@@ -87,99 +90,139 @@ def planned(settings):
 VARIANTS = {
     "sets in another order": {"sets": SETS[::-1], "rated": RATED[::-1]},
     "one rated set": {"rated": ("personachat-usr",)},
-    "another rated set": {"rated": ("dailydialog-zhao",)},
-    "five pairs of a set": {"pairs_per_set": 5},
-    "all notebooks": {"notebooks": ()},
+    "a recorded judge first": {"rated": RATED, "judges": ("recorded:Claude-3-haiku",)},
 }
 
 
 @needs_data
 @pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS)
 def test_a_server_counts_the_calls_of_the_estimate_by_judge_and_prompt(
-    server, encoder, project, changes
+    server, settings_of, changes
 ):
-    changes = {"judges": (live(server), live(server, OTHER))} | changes
-    settings = settings_of(server, encoder, project, **changes)
+    judges = (*changes.get("judges", ()), live(server), live(server, OTHER))
+    settings = settings_of(**changes | {"judges": judges, "notebooks": ("04_correlation",)})
     expected = planned(settings)
     by_table = estimate.calls(settings).groupby(["judge", "table"])["calls"].sum()
     assert server.requests == []
-    ask.ask(settings)
+    assert ask.ask(settings) == []
     assert made(server) == expected
     n_calls = len(server.requests)
-    of_run = bill.lines(settings).set_index(["judge", "table"])
-    assert of_run["replies"].iloc[:-1].to_dict() == by_table.to_dict()
-    assert (of_run["seconds"] > 0).all()
-    ask.ask(settings)
-    assert len(server.requests) == n_calls
-    assert bill.lines(settings)["replies"].iloc[-1] == n_calls
-    assert "this run: nobody was asked" in bill.in_words(settings, run="a run that asked nothing")
+    billed = bill.lines(settings).set_index(["judge", "table"])["replies"]
+    assert billed.iloc[:-1].to_dict() == by_table.to_dict()
+    assert ask.ask(settings) == [] and len(server.requests) == n_calls == billed.iloc[-1]
 
 
 @needs_data
-def test_where_a_recorded_judge_is_the_main_one_no_other_is_asked_about_what_it_shows(
-    server, encoder, project
-):
-    judges = ("recorded:Claude-3-haiku", live(server))
-    settings = settings_of(server, encoder, project, judges=judges)
-    expected = planned(settings)
-    ask.ask(settings)
-    assert made(server) == expected
-    # Two replies to the case that notebook 04 follows, with two prompts, are asked of no judge.
-    as_main = planned(settings_of(server, encoder, project, judges=judges, main_judge=LIVE))
-    as_main.subtract(planned(settings))
-    assert as_main == {(LIVE, "llm_only"): 2, (LIVE, "dre"): 2}
-
-
-@needs_data
-def test_each_rated_set_is_shown_the_numbers_of_the_training_that_names_it(
-    server, encoder, project
-):
-    settings = settings_of(server, encoder, project, sets=SETS[::-1])
+def test_each_rated_set_is_shown_the_numbers_of_the_training_that_names_it(settings_of):
+    settings = settings_of(sets=SETS[::-1], rated=RATED)
     shown = {}
     for question in plan.asks(settings, "04_correlation"):
-        if question.prompt == "dre" and not question.main_judge_only:
+        if question.training and not question.main_judge_only:
             name = question.pairs["set"].iloc[0]
-            shown[name] = question.training.key
+            shown[question.prompt, name] = question.training.key
     assert shown == {
-        "dailydialog-zhao": "daily",
-        "personachat-usr": "persona",
-        "topicalchat-usr": "topical",
+        ("dre", "dailydialog-zhao"): "daily",
+        ("dre", "personachat-usr"): "persona",
+        ("dre", "topicalchat-usr"): "topical",
+        ("dre_transfer", "personachat-usr"): "daily",
+        ("dre_transfer", "topicalchat-usr"): "daily",
     }
-    (over,) = {
-        question.training.key
-        for question in plan.asks(settings, "04_correlation")
-        if question.prompt == "dre_transfer"
-    }
-    assert over == "daily"
 
 
-def test_what_was_not_asked_is_an_error_that_says_how_to_ask(server, encoder, project):
-    settings = settings_of(server, encoder, project, rated=(), notebooks=("05_case_studies",))
-    (judge,) = judgements.panel(settings)
-    with pytest.raises(DreError, match=r"has not been asked about these 30 pairs.*book\.ask"):
-        judge.scores(plan.cases(settings))
-    assert server.requests == []
+# A judge that dies
 
 
-def test_a_judge_that_ends_at_its_budget_does_not_keep_others_from_being_asked(
-    server, encoder, project
+def dying(model, after):
+    """A server whose judge of some name is gone after some replies."""
+    n_asked = Counter()
+
+    def script(request):
+        n_asked[request.body["model"]] += 1
+        if request.body["model"] == model and n_asked[model] > after:
+            return error("openai", 404, "no such model")
+        return replies(request)
+
+    return script
+
+
+def test_a_judge_that_dies_leaves_its_rows_empty_and_the_others_complete(
+    server, settings_of, capsys
 ):
-    judges = (live(server) | {"max_usd": 0.001}, live(server, OTHER))
-    changes = {"judges": judges, "rated": (), "notebooks": ("03_classification",)}
-    settings = settings_of(server, encoder, project, **changes)
+    server.script = dying("gone", after=5)
+    dead = live(server, "openai:gone", concurrency=1)
+    settings = settings_of(judges=(dead, live(server, OTHER)), notebooks=("05_case_studies",))
     expected = planned(settings)
-    with pytest.raises(DreError, match="stopped at its budget"):
-        ask.ask(settings)
+    (sentence,) = ask.ask(settings)
+    for part in ("openai:gone", "9 of 14 replies", "no such model", "goes on", "mini.yaml"):
+        assert part in sentence
+    assert Counter(judge for judge, _ in made(server).elements())["openai:gone"] == 6
+    for prompt in ("classify", "llm_only", "dre"):
+        assert made(server)[OTHER, prompt] == expected[OTHER, prompt] > 0
+
+    of_dead, of_other = judgements.panel(settings)
+    pairs = plan.cases(settings)
+    capsys.readouterr()
+    assert of_dead.scores(plan.pairs_to_label(settings), "classify") is None
+    assert of_dead.why_absent("classify").startswith("9 of 14 replies did not come")
+    assert of_dead.scores(pairs) is None and of_dead.accuracy() is None
+    assert capsys.readouterr().out.count("book.ask()") == 1
+    assert of_other.scores(pairs)["score"].notna().all() and not of_other.why_absent("llm_only")
+    measured = pd.DataFrame({"method": [Method(ALONE, OTHER)], "not_run": [None]})
+    rows = table4.with_reasons(measured, [of_dead, of_other], "paper").set_index("method")
+    assert rows.loc[Method(ALONE, OTHER), "not_run"] is None
+    assert rows.loc[Method(ALONE, "openai:gone"), "not_run"].startswith("30 of 30 replies")
+
+    server.script = replies
+    assert ask.ask(settings) == [] and of_dead.scores(pairs) is not None
+
+
+def test_a_judge_whose_money_ends_says_so_and_the_others_are_asked_to_their_end(
+    server, settings_of
+):
+    judges = (live(server, max_usd=0.001), live(server, OTHER))
+    settings = settings_of(judges=judges, notebooks=("03_classification",))
+    expected = planned(settings)
+    (sentence,) = ask.ask(settings)
+    assert "stopped at its budget" in sentence and "max_usd" in sentence
     answered = made(server)
     assert answered[OTHER, "classify"] == expected[OTHER, "classify"]
     assert answered[LIVE, "classify"] < expected[LIVE, "classify"]
 
 
+def test_a_judge_whose_labels_cannot_be_read_is_not_shown_their_accuracy(server, settings_of):
+    settings = settings_of(notebooks=("05_case_studies",))
+    server.script = lambda request: (
+        openai("I'd rather not.", refusal="no") if b"Negative" in request.raw else replies(request)
+    )
+    (sentence,) = ask.ask(settings)
+    assert "dre: not asked" in sentence and "too few of them can be read" in sentence
+    assert made(server)[LIVE, "dre"] == 0 < made(server)[LIVE, "llm_only"]
+    (judge,) = judgements.panel(settings)
+    pairs = plan.cases(settings)
+    assert judge.scores(plan.pairs_to_label(settings), "classify")["label"].isna().all()
+    assert judge.scores(pairs)["score"].notna().all()
+    numbers = judge.interior_numbers(pairs, pairs[["pair_id"]])
+    assert numbers is None and judge.scores(pairs, "dre", numbers=numbers) is None
+    assert "labels" in judge.why_absent("dre")
+
+
+def test_two_judges_of_one_model_have_a_line_each_in_the_bill(server, settings_of):
+    server.script = lambda request: openai(json.dumps({"label": "Positive"}), tokens=(1000, 0))
+    cold = live(server, name="cold", temperature=0, price="1,1")
+    warm = live(server, name="warm", temperature=1, price="3,3")
+    settings = settings_of(judges=(cold, warm), notebooks=("03_classification",))
+    assert ask.ask(settings) == []
+    usd = bill.lines(settings).set_index("judge")["usd"]
+    # Fourteen labels by each, and four more by the main judge.
+    assert usd.to_dict() == pytest.approx(
+        {"cold": 18 * 0.001, "warm": 14 * 0.003, "all judges": 18 * 0.001 + 14 * 0.003}
+    )
+
+
 def test_in_a_readers_own_kernel_a_notebook_says_what_it_takes_before_it_asks(
-    server, encoder, project, capsys, monkeypatch
+    server, settings_of, capsys, monkeypatch
 ):
-    settings = settings_of(server, encoder, project, rated=())
-    book = notebook.Book("03_classification", settings)
+    book = notebook.Book("03_classification", settings_of())
     monkeypatch.setattr(state, "active", "a runner, which has asked before")
     book.ask()
     assert server.requests == [] and capsys.readouterr().out == ""
@@ -193,109 +236,24 @@ def test_in_a_readers_own_kernel_a_notebook_says_what_it_takes_before_it_asks(
     assert len(server.requests) == 18
 
 
-def test_a_sentence_whose_number_is_missing_is_not_shown(server, encoder, project, capsys):
-    settings = settings_of(server, encoder, project, rated=())
-    book = notebook.Book("03_classification", settings)
-    book.note(f"It gains {float('nan'):.2f}.", gain=float("nan"))
-    assert "not run: a sentence" in capsys.readouterr().out
+# Recorded judges, and trainings
 
 
-REFUSED = {
-    "a rated set without a training": (
-        {"sets": SETS[:2]},
-        "'rated' names topicalchat-usr, and no set says",
-    ),
-    "a rated set that does not exist": ({"rated": ("topicalchat",)}, "'rated' names topicalchat,"),
-    "two trainings for one rated set": (
-        {"sets": (*SETS, training_set("more", "personachat-usr", "mini", "train"))},
-        "'rated_by' names personachat-usr twice",
-    ),
-    "a main set that does not exist": ({"main_set": "dailydialog"}, "'main_set' is dailydialog"),
-    "a main judge that does not exist": ({"main_judge": "GPT-4"}, "'main_judge' is GPT-4"),
-    "no model of the papers": ({"recipes": ("ours",)}, "'recipes' lacks paper"),
-    "an unknown key": ({"rated_sets": RATED}, "rated_sets"),
-}
-
-
-@pytest.mark.parametrize("changes, message", REFUSED.values(), ids=REFUSED)
-def test_a_profile_whose_parts_do_not_fit_is_refused_in_words(
-    server, encoder, project, changes, message
-):
-    with pytest.raises(ValueError, match=message):
-        settings_of(server, encoder, project, **changes)
-
-
-MISSING = {
-    "a recording": ({"judges": ("recorded:gpt-9",)}, "no recording gpt-9, expected a folder"),
-    "a provider": ({"judges": ("mistral:large",)}, "judge 'mistral:large': expected one of"),
-    "a price": (
-        {"judges": ({"model": "openai:nobody-knows-it", "max_usd": 1},)},
-        "so max_usd cannot be kept: give its price, IN,OUT in dollars",
-    ),
-    "a recipe": (
-        {"models": {"paper": {"recipe": "papers"}, "ours": {"recipe": "ours"}}},
-        "models.paper: unknown recipe 'papers'",
-    ),
-    "a data set": (
-        {"sets": (SETS[0].model_copy(update={"test": ("dailydialogue", "test")}),), "rated": ()},
-        "sets.daily.test: there is no data set dailydialogue",
-    ),
-    "a split": (
-        {"sets": (SETS[0].model_copy(update={"dev": ("mini", "valid")}),), "rated": ()},
-        "sets.daily.dev: mini has no split valid",
-    ),
-    "a file": (
-        {"sets": (SETS[0].model_copy(update={"train": ("a.jsonl", "train")}),), "rated": ()},
-        "no file a.jsonl, and augment does not write it",
-    ),
-    "a prompt": ({"prompts": {"llm-only": "mine.txt"}}, "prompts names llm-only, expected some of"),
-    "FED's turns": ({"optional_prompts": ("huynh",)}, "huynh, whose items are those of fed-turn"),
-    "dialogues": (
-        {"extra": {"dialogues": ("convai3",), "graded": ()}},
-        "extra.dialogues names convai3",
-    ),
-}
-
-
-@pytest.mark.parametrize("changes, message", MISSING.values(), ids=MISSING)
-def test_what_a_profile_names_and_nobody_has_is_refused_before_anything_is_done(
-    server, encoder, project, changes, message
-):
-    settings = settings_of(server, encoder, project, **changes)
-    with pytest.raises(DreError, match=message):
-        check.check(settings)
-    assert server.requests == []
-
-
-@pytest.mark.parametrize("name", ["mini", "public", "full", "colab"])
-def test_the_profiles_of_the_project_can_be_carried_out(name):
-    check.check(profile(name))
-
-
-def test_all_faults_of_a_profile_are_named_at_once(server, encoder, project):
-    changes = {"judges": ("recorded:gpt-9",), "optional_prompts": ("huynh",)}
-    settings = settings_of(server, encoder, project, **changes)
-    with pytest.raises(DreError, match="gpt-9.*; optional_prompts names huynh"):
-        check.check(settings)
-
-
-def test_a_recording_opens_by_the_path_of_its_folder_from_the_project(encoder, server, project):
+def test_a_recording_opens_by_the_path_of_its_folder_from_the_project(settings_of, project):
     writable_copy(recordings.folder("qwen2.5-coder-1.5b"), project / "mine")
-    settings = settings_of(server, encoder, project, judges=("recorded:mine",))
-    check.check(settings)
+    settings = settings_of(judges=("recorded:mine",))
     (judge,) = judgements.panel(settings)
     corpus = dialogues.pairs(dialogues.load("mini", "test"), "pa")
-    assert judge.scores(corpus, "no_such_prompt") is None
-    # It has neither of these, and that is no error.
+    # It has none of these, and that is no error.
+    assert judge.scores(corpus, "no_such_prompt") is None and judge.scores(corpus, "geval") is None
     assert judge.scores(plan.example_replies(), "classify") is None
-    assert judge.scores(plan.cases(settings), "dre") is None
-    assert judge.qualities() is None and judge.scores(corpus, "geval") is None
+    assert judge.scores(plan.cases(settings), "dre") is None and judge.qualities() is None
     assert judge.numbers(plan.cases(settings), None, "") is None
 
 
 @needs_data
-def test_released_scores_are_a_judge_of_a_profile_as_on_the_command_line(encoder, server, project):
-    settings = settings_of(server, encoder, project, judges=("recorded:Claude-3-haiku",))
+def test_released_scores_are_a_judge_of_a_profile_as_on_the_command_line(settings_of):
+    settings = settings_of(judges=("recorded:Claude-3-haiku",))
     (judge,) = judgements.panel(settings)
     pairs = plan.rated(settings, "personachat-usr")
     assert judge.scores(pairs)["score"].notna().all()
@@ -303,10 +261,9 @@ def test_released_scores_are_a_judge_of_a_profile_as_on_the_command_line(encoder
     assert judge.scores(plan.rated(settings, "dailydialog-zhao")) is None
 
 
-def test_the_trainings_of_a_profile_are_those_that_its_notebooks_read(server, encoder, project):
+def test_the_trainings_of_a_profile_are_those_that_its_notebooks_read(settings_of):
     def kinds(*notebooks):
-        settings = settings_of(server, encoder, project, notebooks=notebooks)
-        trainings = plan.trainings(settings)
+        trainings = plan.trainings(settings_of(notebooks=notebooks))
         return {(training.key, training.disentangled) for training in trainings}
 
     every = {(entry.key, kind) for entry in SETS for kind in (True, False)}

@@ -249,7 +249,7 @@ def test_a_profile_that_names_no_model_keeps_its_rows_as_they_are():
 def test_full_names_a_model_for_every_row_and_an_unknown_one_is_refused():
     assert profile("full").metrics == printed_metrics.MODELS
     settings = profile("full").model_copy(update={"metrics": {"cmn": "cmn"}})
-    with pytest.raises(DreError, match="metrics names cmn, expected some of bartscore, unieval"):
+    with pytest.raises(DreError, match="there is no cmn, expected one of bartscore, unieval"):
         check.check(settings)
 
 

@@ -3,10 +3,10 @@
 import pytest
 
 from dre.datasets import dialogues, registry
-from dre.errors import DreError, TryLater
+from dre.errors import TryLater
 from dre.paper import contexts as paper_contexts
-from dre.paper import estimate, run
-from dre.paper.profile import Augmentation, TrainingSet, profile
+from dre.paper import run
+from dre.paper.profile import TrainingSet, profile
 from dre.paper.trainings import made_of
 
 CACHES = (
@@ -93,13 +93,6 @@ def test_an_estimate_of_the_embedded_corpus_needs_no_data(requested, capsys):
     assert requested == []
 
 
-def test_an_estimate_does_not_count_a_training_set_that_is_not_written_as_empty():
-    mini = profile("mini")
-    entry = mini.sets[0].model_copy(update={"train": ("not/written.jsonl", "train")})
-    with pytest.raises(DreError, match="not/written.jsonl: there is no such file yet"):
-        estimate.trainings(mini.model_copy(update={"sets": (entry,)}))
-
-
 def test_a_profile_reads_public_data_where_it_names_any():
     mini = profile("mini")
     own = TrainingSet(
@@ -109,14 +102,9 @@ def test_a_profile_reads_public_data_where_it_names_any():
         dev=("own.jsonl", "dev"),
         test=("mini", "test"),
     )
-    judge = {"model": "openai:any"}
-    written = {"file": "own.jsonl", "judge": judge, "train": 1, "test": 1}
-    of_mini = Augmentation.model_validate({**written, "contexts": "mini:train"})
-    of_convai2 = Augmentation.model_validate({**written, "contexts": "convai2-valid"})
     without = [
         mini,
         mini.model_copy(update={"sets": (own,)}),
-        mini.model_copy(update={"augment": (of_mini,)}),
     ]
     assert not any(settings.reads_public_data for settings in without)
 
@@ -125,7 +113,6 @@ def test_a_profile_reads_public_data_where_it_names_any():
         profile("colab"),
         mini.model_copy(update={"sets": (of_public,)}),
         mini.model_copy(update={"rated": ("fed-turn",)}),
-        mini.model_copy(update={"augment": (of_convai2,)}),
     ]
     assert all(settings.reads_public_data for settings in with_data)
 

@@ -158,7 +158,7 @@ def load(name: str, split: str) -> list[Context]:
     Parameters
     ----------
     name : the data set, a key of `SPLITS`, or the path of a file. One that ``dre augment``
-        or a profile's ``augment`` wrote ends in ``.jsonl``. One in the form of the papers' sets
+        wrote ends in ``.jsonl``. One in the form of the papers' sets
         (`dre.datasets.authors`) ends in ``.json``, and all of it is the split that is asked for.
 
         - ``mini``: the embedded corpus (74, 14, 32 contexts in train, dev, test);
@@ -384,10 +384,7 @@ def _written_file(path, split):
     Raises DreError if there is no such file, or no context of the split in it.
     """
     if not Path(path).is_file():
-        raise DreError(
-            f"{path}: there is no such file yet: `augment` of the profile or "
-            "`dre augment` writes it"
-        )
+        raise DreError(f"{path}: there is no such file yet: `dre augment` writes one")
     contexts = [context for context in read_contexts(path) if context.split == split]
     if not contexts:
         raise DreError(f"{path}: none of its contexts has the split {split!r}")

@@ -25,10 +25,11 @@ def train(settings: Profile) -> None:
             trainings.load_or_train(settings, *training)
 
 
-def ask(settings: Profile, notebook: str | None = None, run: str | None = None) -> None:
+def ask(settings: Profile, notebook: str | None = None, run: str | None = None) -> list[str]:
     """Ask the live judges of a profile, side by side, for what is not stored yet.
 
     Small models whose numbers judges are shown come first: they are trained if they are not there.
+    A judge that dies, or whose money ends, is not asked further; the others are.
 
     Parameters
     ----------
@@ -38,24 +39,28 @@ def ask(settings: Profile, notebook: str | None = None, run: str | None = None) 
     run : str, optional
         The run that pays, as `dre.judges.judge.new_run` returns it; by default one of its own.
 
+    Returns
+    -------
+    list of str
+        What did not come: for each judge that lacks replies a sentence with how many, why, and how
+        to go on.
+
     Raises
     ------
-    DreError
-        If a judge cannot be asked, its budget is used up, or none of its replies came. The others
-        are asked nevertheless. What was answered is kept.
     KeyboardInterrupt
-        If the run was interrupted.
+        If the run was interrupted. What was answered is kept.
     """
     live_judges = [judge for judge in judgements.panel(settings) if judge.is_live]
     if not live_judges:
-        return
+        return []
     planned = plan.asks(settings, notebook)
     # A training and a score take all cores, so they are not made side by side.
     numbers = _numbers_shown(settings, planned)
     ask_judge = functools.partial(
         _ask_judge, planned=planned, numbers=numbers, run=run or new_run()
     )
-    side_by_side([functools.partial(ask_judge, judge) for judge in live_judges])
+    sentences = side_by_side([functools.partial(ask_judge, judge) for judge in live_judges])
+    return [sentence for sentence in sentences if sentence]
 
 
 def _numbers_shown(settings, planned):
@@ -81,27 +86,38 @@ def _ask_judge(
     planned: Sequence[Ask],
     numbers: Sequence[pd.DataFrame | None],
     run: str,
-) -> None:
-    """Ask one judge all questions that are meant for it, in their order."""
+) -> str:
+    """Ask one judge all questions that are meant for it, in their order; say what did not come."""
+    not_come = []
+    why_ended = ""
     for question, of_slm in zip(planned, numbers, strict=True):
-        if question.main_judge_only and not judge.is_main:
+        if why_ended or (question.main_judge_only and not judge.is_main):
             continue
+        about = f"{question.table}, {question.prompt}"
         of_both = None
         if of_slm is not None:
             of_both = judge.interior_numbers(question.pairs, of_slm)
-        paid_by = PaidBy(run, bill.account(judge.settings, question.table))
-        table = judge.ask(question.pairs, question.prompt, of_both, question.examples, paid_by)
-        _report(judge, question, table)
-
-
-def _report(judge, question, table):
-    """Print what a judge was asked; a DreError if no reply came."""
-    is_absent = table["status"].isin(["error", "missing"])
-    about = f"{judge.name}: {question.table}, {question.prompt}: {len(table):,} pairs"
-    if not is_absent.any():
-        print(about, flush=True)
-        return
-    reason = table.loc[is_absent, "reason"].iloc[0]
-    if is_absent.all():
-        raise DreError(f"{about}, and no reply came: {reason}. The same command asks again")
-    print(f"{about}, {is_absent.sum():,} replies did not come: {reason}", flush=True)
+            if of_both is None:
+                not_come.append(f"{about}: not asked, since {judge.why_absent(question.prompt)}")
+                continue
+        what = (question.pairs, question.prompt, of_both)
+        paid_by = PaidBy(run, bill.account(judge.settings, judge.name, question.table))
+        try:
+            table = judge.ask(*what, question.examples, paid_by)
+        except DreError as error:
+            why_ended = str(error)
+            table = judge.replies(*what, examples=question.examples)
+        print(f"{judge.name}: {about}: {len(table):,} pairs", flush=True)
+        absent = table[table["status"].isin(["error", "missing"])]
+        if len(absent):
+            reason = why_ended or [*absent["reason"]][0]
+            counts = f"{len(absent):,} of {len(table):,} replies"
+            not_come.append(f"{about}: {counts} did not come ({reason})")
+    if not not_come:
+        return ""
+    if why_ended:
+        not_come.append("what comes after it was not asked")
+    return (
+        f"{judge.name}: {'; '.join(not_come)}. All replies that came are kept: the same command "
+        f"goes on; or take the judge out of `judges` in profiles/{judge.settings.name}.yaml"
+    )

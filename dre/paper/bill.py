@@ -1,12 +1,11 @@
 """The bill of a profile: what its live judges were asked, table by table, and what that took.
 
-It is read from the store, where each call stands on the account of a profile and one of its tables,
-whichever run paid for it. A reply that two tables read stands with the one that asked for it first.
+It is read from the store, where each call stands on the account of a profile, one of its judges and
+one of its tables, whichever run paid. A reply that two tables read stands with the first of them.
 """
 
 import math
 
-import numpy as np
 import pandas as pd
 
 from dre.judges.store import Store
@@ -14,21 +13,8 @@ from dre.paper.profile import Profile
 from dre.tables import Table
 
 NAME = "bill_of_run"
-#: The columns that are shown, and how they are called.
-_HEADERS = {
-    "judge": "Judge",
-    "table": "Asked for",
-    "replies": "Replies",
-    "errors": "Errors",
-    "lost": "Lost calls",
-    "input_tokens": "Tokens in",
-    "output_tokens": "Tokens out",
-    "usd": "Dollars",
-    "usd_lost": "Of them for lost calls",
-    "seconds": "Seconds",
-}
-_SUMS = list(_HEADERS)[2:]
-_DIGITS = dict.fromkeys(_SUMS, 0) | {"usd": 4, "usd_lost": 4}
+_BETWEEN = " | "  # the parts of an account
+_SUMS = ["replies", "errors", "lost", "input_tokens", "output_tokens", "usd", "usd_lost", "seconds"]
 _NOTE = (
     "Calls of all runs of the profile. Errors cost nothing; of lost calls no whole answer came, "
     "and they count at the most that they can cost. Seconds are from call to reply and added up; "
@@ -36,13 +22,13 @@ _NOTE = (
 )
 
 
-def account(profile: Profile, table: str) -> str:
-    """Return the account on which a profile has a judge asked for a table."""
-    return f"{profile.name}: {table}"
+def account(profile: Profile, judge: str, table: str) -> str:
+    """Return the account on which a profile asks a judge, by its name there, for a table."""
+    return _BETWEEN.join([profile.name, judge, table])
 
 
-def lines(profile: Profile, run: str | None = None) -> pd.DataFrame:
-    """Return the bill of a profile: a line for each judge and table, and the sums; or no line.
+def calls(profile: Profile, run: str | None = None) -> pd.DataFrame:
+    """Return what calls of a profile took: ``judge, table, prompt`` and the sums of `Store.bill`.
 
     Parameters
     ----------
@@ -50,18 +36,24 @@ def lines(profile: Profile, run: str | None = None) -> pd.DataFrame:
     run : str, optional
         Only what this run paid for; by default what all runs of the profile did.
     """
-    beginning = account(profile, "")
     store = Store()
-    bill = store.bill("judge", "account", run=run)
+    bill = store.bill("account", "prompt", run=run)
     store.close()
-    is_own = [account.startswith(beginning) for account in bill["account"]]
-    bill = bill.loc[np.array(is_own, bool)].astype(dict.fromkeys(_SUMS, float))
-    names = [account.removeprefix(beginning) for account in bill["account"]]
-    bill = bill.drop(columns=["account", "unpriced"]).assign(table=names)
+    beginning = f"{profile.name}{_BETWEEN}"
+    bill = bill[bill["account"].str.startswith(beginning)].reset_index(drop=True)
+    parts = [text.removeprefix(beginning).rpartition(_BETWEEN) for text in bill["account"]]
+    return bill.assign(judge=[part[0] for part in parts], table=[part[2] for part in parts])
+
+
+def lines(profile: Profile, run: str | None = None) -> pd.DataFrame:
+    """Return the bill of a profile: a line for each judge and table, and the sums; or no line."""
+    bill = calls(profile, run).astype(dict.fromkeys(_SUMS, float))
     if bill.empty:
         return bill
-    sums = {"judge": "all judges", "table": "in all", **bill[_SUMS].sum(min_count=1)}
-    return pd.concat([bill, pd.DataFrame([sums])], ignore_index=True)
+    by_table = bill.groupby(["judge", "table"], sort=False, as_index=False)[_SUMS]
+    by_table = pd.DataFrame(by_table.sum(min_count=1))
+    sums = {"judge": "all judges", "table": "in all", **by_table[_SUMS].sum(min_count=1)}
+    return pd.concat([by_table, pd.DataFrame([sums])], ignore_index=True)
 
 
 def in_words(profile: Profile, run: str) -> str:
@@ -79,12 +71,9 @@ def in_words(profile: Profile, run: str) -> str:
 
 def _one_line(row):
     """Return a line of a bill in words."""
-    words = [f"{row['replies']:,.0f} replies"]
-    words += [f"{row['errors']:,.0f} errors"] if row["errors"] else []
-    words += ["price unknown" if math.isnan(row["usd"]) else f"${row['usd']:.4f}"]
-    if row["lost"]:
-        words.append(f"of this at most ${row['usd_lost']:.4f} for {row['lost']:,.0f} lost calls")
-    return ", ".join(words)
+    usd = "price unknown" if math.isnan(row["usd"]) else f"${row['usd']:.4f}"
+    lost = f", of this at most ${row['usd_lost']:.4f} for lost calls" if row["lost"] else ""
+    return f"{row['replies']:,.0f} replies, {row['errors']:,.0f} errors, {usd}{lost}"
 
 
 def write(profile: Profile) -> None:
@@ -92,14 +81,7 @@ def write(profile: Profile) -> None:
     table = lines(profile)
     if table.empty:
         return
-    shown = Table(
-        table,
-        NAME,
-        f"What the judges of profile {profile.name} were asked, and what it took",
-        _NOTE,
-        headers=_HEADERS,
-        digits=_DIGITS,
-        rows=len(table),
-        columns=list(_HEADERS),
-    )
+    caption = f"What the judges of profile {profile.name} were asked, and what it took"
+    digits = dict.fromkeys(_SUMS, 0) | {"usd": 4, "usd_lost": 4}
+    shown = Table(table, NAME, caption, _NOTE, digits=digits, rows=len(table), columns=[*table])
     shown.save(profile.results, with_markdown=True)

@@ -160,17 +160,21 @@ def yes_no_rows(settings: Profile, judge: PanelJudge) -> list[dict]:
     them asked.
     """
     rows = []
+    if not judge.asks("good_response"):
+        return rows
     for selection in plan.selections_for_yes_or_no(settings):
-        row = {"model": judge.name, "source": "asked"}
+        row: dict = {"model": judge.name, "source": "asked"}
         row |= {"examples": CHOICES[selection.choice], "n_examples": selection.n}
         names = []
         for question in plan.yes_no_questions(settings, selection):
+            name = SHORT_NAMES[question.name]
+            names.append(name)
             goodness = judge.goodness(question)
             if goodness is None:
-                return []
-            names.append(SHORT_NAMES[question.name])
-            row |= _agreement(names[-1], goodness, question.pairs, settings.resamples)
-        rows.append(row | {"mean": float(pd.Series(row)[names].astype(float).mean())})
+                row[name] = math.nan  # not all replies came
+            else:
+                row |= _agreement(name, goodness, question.pairs, settings.resamples)
+        rows.append(row | {"mean": sum(row[name] for name in names) / len(names)})
     return rows
 
 

@@ -5,7 +5,6 @@ repeats its recording, and of a live one the stored replies are read. `dre.paper
 judges what `dre.paper.plan` says.
 """
 
-import functools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -146,7 +145,9 @@ class PanelJudge:
         self.printed_name = printed_name(judge.model)
         self.is_live = judge.is_live
         self.is_main = judge.label == settings.main_label
-        self._told_missing = set()
+        self._accuracy: float | None = None
+        self._n_absent = {}  # by prompt, how many replies did not come, and of how many
+        self._why_no_numbers = ""
 
     def __repr__(self) -> str:
         return f"PanelJudge({self.name!r})"
@@ -187,23 +188,51 @@ class PanelJudge:
             ``quality_...`` on the prompt's own scale), ``influence`` in [0, 1], ``label`` Positive
             or Negative, ``cost`` in US dollars; what a reply lacks is NaN or None, and ``status``
             and ``reason`` say why. A family adds a column for each criterion, on its own scale.
-            None if the recording has no such prompt for these pairs, or if the profile does not
-            have live judges asked for it.
-
-        Raises
-        ------
-        DreError
-            If a live judge has not been asked about any of the pairs.
+            None if the recording has no such prompt for these pairs, if the profile does not have
+            live judges asked for it, or if a live judge's replies are not all there: `why_absent`.
         """
-        if self.is_live:
-            if not self.asks(prompt):
-                return None
-            table = self._live_table(pairs, prompt, numbers, repeat, examples)
-            self._check_asked(table, prompt)
-            return table
-        if examples is not None:
+        if not self.is_live:
+            return None if examples is not None else self._recorded_table(pairs, prompt, repeat)
+        is_without_numbers = prompt in INTERIOR and numbers is None
+        if not self.asks(prompt) or is_without_numbers:
             return None
-        return self._recorded_table(pairs, prompt, repeat)
+        table = self.replies(pairs, prompt, numbers, repeat, examples)
+        counts = list(table["status"]).count("missing"), len(table)
+        if not counts[0]:
+            return table
+        if not self._n_absent:
+            print(
+                f"{self.name} has not answered all that is read here: `book.ask()` in a cell above "
+                f"asks what a notebook reads, and make paper PROFILE={self.settings.name} what all "
+                "of them do"
+            )
+        self._n_absent[prompt] = max(counts, self._n_absent.get(prompt, counts))
+        return None
+
+    def why_absent(self, prompt: str) -> str:
+        """Return why `scores` had nothing of a live judge; "" if it had, or of a recorded one.
+
+        Parameters
+        ----------
+        prompt : the name of a prompt, or how names of prompts begin, such as ``quality``.
+        """
+        if not self.is_live:
+            return ""
+        if not self.asks(prompt):
+            return f"optional_prompts does not name {plan.option_of(prompt)}"
+        if prompt in INTERIOR and self._why_no_numbers:
+            return self._why_no_numbers
+        counts = [(0, 0)]
+        for name, of_prompt in self._n_absent.items():
+            if name == prompt or (prompt in BY_TOKEN and name.startswith(prompt)):
+                counts.append(of_prompt)
+        n_absent, n = max(counts)
+        if not n_absent:
+            return ""
+        return (
+            f"{n_absent:,} of {n:,} replies did not come: make paper "
+            f"PROFILE={self.settings.name} asks for them"
+        )
 
     def ask(
         self,
@@ -223,25 +252,11 @@ class PanelJudge:
             If the judge cannot be asked, or its budget is used up. What was answered is kept.
         """
         paid_by = paid_by or PaidBy(new_run(), "")
-        return self._live_table(pairs, prompt, numbers, 0, examples, paid_by)
+        return self.replies(pairs, prompt, numbers, 0, examples, paid_by)
 
     def asks(self, prompt: str) -> bool:
         """Whether the profile has a live judge asked for a prompt: for most, it always has."""
         return plan.is_named(self.settings, prompt)
-
-    def _check_asked(self, table, prompt):
-        """Raise a DreError if no reply came, and say once if some did not."""
-        is_missing = table["status"] == "missing"
-        if len(table) and is_missing.all():
-            raise DreError(
-                f"{self.name} has not been asked about these {len(table)} pairs with prompt "
-                f"{prompt}: `book.ask()` in a cell above asks what a notebook reads, and make "
-                f"paper PROFILE={self.settings.name} what all of them do"
-            )
-        note = (prompt, len(table), int(is_missing.sum()))
-        if is_missing.any() and note not in self._told_missing:
-            self._told_missing.add(note)
-            print(f"{self.name}: {note[2]} of {len(table)} replies to {prompt} are missing")
 
     def numbers(
         self, pairs: pd.DataFrame, slm: Any, key: str, prompt: str = "dre"
@@ -267,7 +282,7 @@ class PanelJudge:
         DataFrame or None
             ``pair_id, s_d, s_p, score_slm``, with the index of `pairs`; of a live judge also
             ``slm_accuracy`` and ``llm_accuracy``, in [0, 1], from Table 3. None if a recording has
-            none of these pairs.
+            none of these pairs, or a live judge has no accuracy.
         """
         if not self.is_live:
             return self.interior_numbers(pairs, None, prompt)
@@ -289,7 +304,13 @@ class PanelJudge:
         if not self.is_live:
             return self._numbers_shown(pairs, INTERIOR[prompt])
         assert of_slm is not None, "a live judge is shown numbers of a small model"
-        return of_slm.assign(llm_accuracy=self.accuracy())
+        accuracy = self.accuracy()
+        if accuracy is None:
+            why = self.why_absent("classify") or "too few of them can be read"
+            self._why_no_numbers = f"DRE's prompt shows how often its labels are right: {why}"
+            return None
+        self._why_no_numbers = ""
+        return of_slm.assign(llm_accuracy=accuracy)
 
     def qualities(self, selection: plan.Selection = plan.ZERO_SHOT) -> pd.DataFrame | None:
         """Return its ratings of FED's qualities (Huynh et al., Tables 1 and 2).
@@ -310,7 +331,7 @@ class PanelJudge:
         if not self.is_live:
             if not self._has_file("fed_qualities.jsonl"):
                 return None
-            table = recordings.fed_judged(self._recording)
+            table = recordings.fed_judged(self.recording)
             table = table.query("examples == @selection.choice").drop(columns="examples")
             return None if table.empty else table.reset_index(drop=True)
         if not self.asks("quality_overall"):
@@ -318,9 +339,9 @@ class PanelJudge:
         tables = []
         for question in plan.quality_questions(self.settings, selection):
             table = self.scores(question.pairs, question.prompt, examples=question.examples)
-            assert table is not None, "the profile asks for these"
-            ratings = table.rename(columns={"pair_id": "item"}).assign(quality=question.name)
-            tables.append(ratings[["item", "quality", "score"]])
+            score = np.nan if table is None else table["score"]
+            ratings = pd.DataFrame({"item": question.pairs["pair_id"], "score": score})
+            tables.append(ratings.assign(quality=question.name))
         return pd.concat(tables, ignore_index=True)
 
     def goodness(self, question: plan.Question) -> pd.Series | None:
@@ -346,15 +367,22 @@ class PanelJudge:
         label = pd.Series(table["label"])
         return (label == "Positive").astype(float).where(label.notna())
 
-    @functools.cache  # noqa: B019 (a panel lives as long as its notebook)
-    def accuracy(self) -> float:
-        """Return how often its labels are right, in [0, 1]: its number in Table 3."""
-        pairs = plan.pairs_to_label(self.settings)
-        table = self.scores(pairs, "classify")
-        if table is None or not table["label"].notna().to_numpy().any():
-            raise DreError(f"{self.name} gave no label, so its accuracy (Table 3) is not known")
-        is_accepted = (table["label"] == "Positive").astype(float).where(table["label"].notna())
-        return _accuracy(pairs, classification.correct(pairs, is_accepted, 0.5))
+    def accuracy(self) -> float | None:
+        """Return how often its labels are right, in [0, 1]: its number in Table 3.
+
+        None if not all labels came, or none of a kind can be read.
+        """
+        if self._accuracy is None:
+            pairs = plan.pairs_to_label(self.settings)
+            table = self.scores(pairs, "classify")
+            if table is None:
+                return None
+            has_label = table["label"].notna()
+            if not {"p", "a"} <= set(pairs["kind"][has_label]):
+                return None
+            is_accepted = (table["label"] == "Positive").astype(float).where(has_label)
+            self._accuracy = _accuracy(pairs, classification.correct(pairs, is_accepted, 0.5))
+        return self._accuracy
 
     def strength(self) -> str:
         """Return its class as `strength` does, of the model and not of its name in the profile."""
@@ -363,7 +391,7 @@ class PanelJudge:
     # A recorded judge
 
     @property
-    def _recording(self):
+    def recording(self):
         """The name of the recording, or its folder; a path begins at the project's folder."""
         name = self.judge.model.removeprefix(RECORDED)
         folder = self.settings.root / name
@@ -372,7 +400,7 @@ class PanelJudge:
 
     def _has_file(self, name):
         """Whether the recording has a file besides its judgements."""
-        recording = self._recording
+        recording = self.recording
         return recordings.exists(recording) and (recordings.folder(recording) / name).is_file()
 
     def _recorded_table(self, pairs, prompt, repeat):
@@ -380,8 +408,8 @@ class PanelJudge:
         if prompt in FAMILIES:
             if not self._has_file("criteria.jsonl"):
                 return None
-            return _recorded_criteria(self._recording, pairs, prompt)
-        judge: Any = judges.open(f"{RECORDED}{self._recording}", repeat=repeat)
+            return _recorded_criteria(self.recording, pairs, prompt)
+        judge: Any = judges.open(f"{RECORDED}{self.recording}", repeat=repeat)
         if not judge.knows(prompt):
             return None
         table = judge.score(pairs, prompt, ask=False)
@@ -393,7 +421,7 @@ class PanelJudge:
         """The numbers that a recorded judge was shown, or None."""
         if not self._has_file(file_name):
             return None
-        numbers = recordings.numbers_shown(self._recording, file_name).reindex(pairs["pair_id"])
+        numbers = recordings.numbers_shown(self.recording, file_name).reindex(pairs["pair_id"])
         if numbers["s_d"].isna().to_numpy().all():
             return None
         numbers = numbers.set_index(pairs.index)
@@ -437,8 +465,16 @@ class PanelJudge:
             raise DreError(f"prompt {prompt} shows numbers of a small model: give numbers=")
         return rows.join(numbers.drop(columns="pair_id"))
 
-    def _live_table(self, pairs, prompt, numbers, repeat, examples, paid_by=None):
-        """What a live judge said, or says if somebody pays for what is not stored yet."""
+    def replies(
+        self,
+        pairs: pd.DataFrame,
+        prompt: str,
+        numbers: pd.DataFrame | None = None,
+        repeat: int = 0,
+        examples: dict[str, list] | None = None,
+        paid_by: "PaidBy | None" = None,
+    ) -> pd.DataFrame:
+        """Return what a live judge said, or says if somebody pays for what is not stored yet."""
         rows = self.rows(pairs, prompt, numbers)
         names = self.prompt_names(prompt)
         if prompt not in FAMILIES:

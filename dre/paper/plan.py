@@ -71,8 +71,8 @@ _READERS_OF = {
     OURS: (*_READERS_OF_OTHERS, "06_", "07_", "11_"),
 }
 _READERS_OF_TWINS = ("02_", "03_")
-#: Those that read models of all sets.
-_READERS_OF_ALL_SETS = ("02_", "04_")
+#: Those that read models of all sets, with disentangling and without.
+_READERS_OF_ALL_SETS = {True: ("02_", "04_", "07_"), False: ("02_",)}
 
 
 class Training(NamedTuple):
@@ -121,12 +121,15 @@ def is_run(settings: Profile, beginnings: str | tuple[str, ...]) -> bool:
     return not names or any(name.startswith(beginnings) for name in names)
 
 
+def option_of(prompt: str) -> str:
+    """Return what ``optional_prompts`` calls a prompt; "" if it is always asked."""
+    options = (option for beginning, option in OPTIONAL.items() if prompt.startswith(beginning))
+    return next(options, "")
+
+
 def is_named(settings: Profile, prompt: str) -> bool:
     """Return whether a profile has live judges asked for a prompt: for most, it always has."""
-    for beginning, option in OPTIONAL.items():
-        if prompt.startswith(beginning):
-            return option in settings.optional_prompts
-    return True
+    return option_of(prompt) in ("", *settings.optional_prompts)
 
 
 def asks(settings: Profile, notebook: str | None = None) -> list[Ask]:
@@ -208,23 +211,14 @@ def trainings(settings: Profile) -> list[Training]:
         if name == settings.controls and is_run(settings, _READERS_OF_TWINS):
             kinds = [True, False]
         for disentangled in kinds:
-            for key in _keys(settings, name, recipe, disentangled):
-                for seed in settings.seeds:
-                    needed.append(Training(key, name, seed, disentangled))
+            keys = [settings.main_set]
+            is_of_each_set = name in (PAPER, settings.controls) and not recipe.takes_all_sets
+            if is_of_each_set and is_run(settings, _READERS_OF_ALL_SETS[disentangled]):
+                keys = [entry.key for entry in settings.sets]
+            needed += [
+                Training(key, name, seed, disentangled) for key in keys for seed in settings.seeds
+            ]
     return needed
-
-
-def _keys(settings, name, recipe, disentangled):
-    """Return the sets that a model is trained on, each by itself."""
-    if recipe.takes_all_sets or name not in (PAPER, settings.controls):
-        return [settings.main_set]
-    readers_of_all = _READERS_OF_ALL_SETS if disentangled else ("02_",)
-    if is_run(settings, readers_of_all):
-        return [entry.key for entry in settings.sets]
-    keys = [settings.main_set]
-    if disentangled and is_run(settings, "07_"):
-        keys += [settings.training_set(name).key for name in settings.table_4]
-    return list(dict.fromkeys(keys))
 
 
 # Pairs
@@ -310,21 +304,19 @@ ZERO_SHOT = Selection("zero", 0)
 
 def selections_for_qualities(settings: Profile) -> list[Selection]:
     """Return the examples that a live judge is shown with FED's qualities, each in turn."""
-    return _with_numbers(CHOICES, settings.examples.qualities)
+    return _selections(CHOICES, settings.examples.qualities)
 
 
 def selections_for_yes_or_no(settings: Profile) -> list[Selection]:
     """Return the examples that a live judge is shown with the yes-no question, each in turn."""
-    return _with_numbers(CHOICES_FOR_YES_OR_NO, settings.examples.good_response)
+    return _selections(CHOICES_FOR_YES_OR_NO, settings.examples.good_response)
 
 
-def _with_numbers(choices, numbers):
+def _selections(choices, numbers):
+    """Return every choice with every number, but for those whose number is fixed."""
     selections = []
     for choice in choices:
-        fixed = _FIXED_NUMBERS.get(choice)
-        of_choice = numbers
-        if fixed is not None:
-            of_choice = [fixed]
+        of_choice = [_FIXED_NUMBERS[choice]] if choice in _FIXED_NUMBERS else numbers
         selections += [Selection(choice, n) for n in of_choice]
     return list(dict.fromkeys(selections))
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from dre import fusion
@@ -137,20 +138,18 @@ def judged(judge: Any, replies: pd.DataFrame, slm: Any, key: str) -> Judged:
     slm : the small model whose numbers it was shown.
     key : the set of the profile that the small model was trained on.
     """
+
+    def score(prompt, numbers=None):
+        told = judge.scores(replies, prompt, numbers=numbers)
+        return pd.Series(np.nan, replies.index) if told is None else told["score"]
+
     numbers = judge.numbers(replies, slm, key)
-    by_family = {}
-    for family in ("geval", "analyse_rate", "slide_a1"):
-        told = judge.scores(replies, family)
-        if told is not None:
-            by_family[family] = told["score"]
-    return Judged(
-        judge.name,
-        judge.printed_name,
-        judge.scores(replies)["score"],
-        judge.scores(replies, "dre", numbers=numbers)["score"],
-        numbers,
-        by_family,
-    )
+    hinted = score("dre", numbers)
+    if numbers is None:
+        numbers = pd.DataFrame(np.nan, replies.index, ["s_d", "s_p", "score_slm"])
+    families = ("geval", "analyse_rate", "slide_a1")
+    by_family = {family: score(family) for family in families if judge.asks(family)}
+    return Judged(judge.name, judge.printed_name, score("llm_only"), hinted, numbers, by_family)
 
 
 def table6(

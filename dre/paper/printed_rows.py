@@ -78,6 +78,14 @@ def table5(scores: RatedScores, panel: Sequence[PanelJudge], root: Path) -> pd.D
             row |= _mean_in_print(scores, in_print, name_in_print, [printed_name])
             reason = NOT_SHOWN if printed_name in our_name_of else NO_SUCH_JUDGE
             rows.append(row | {"in_print": printed_name, "not_run": reason})
+    for judge in panel:
+        why = judge.why_absent("llm_only") or judge.why_absent("dre_transfer")
+        of_judge: list[dict] = [row for row in rows if row["method"].judge == judge.name]
+        if why and not of_judge:
+            of_judge = [{"method": Method(family, judge.name)} for family in FAMILIES]
+            rows += of_judge
+        for row in of_judge if why else ():
+            row["not_run"] = why
     columns = ["method"]
     for _, _, column in _cells(scores):
         columns += [column, f"{column}_low", f"{column}_high", f"{column}, paper"]
@@ -211,7 +219,7 @@ def _why_not(judge, row_name):
     prompt = _PROMPTS.get(row_name, "slide_a1")
     if judge.is_live and not judge.asks(prompt):
         return f"optional_prompts does not name {prompt}"
-    return "this judge was not asked in this way"
+    return judge.why_absent(prompt) or "this judge was not asked in this way"
 
 
 def _slide_row(scores, method, about, row_in_print, reason):

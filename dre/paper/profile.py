@@ -15,7 +15,6 @@ from pydantic import (
     StrictStr,
     ValidationError,
     ValidationInfo,
-    field_validator,
     model_validator,
 )
 
@@ -36,26 +35,18 @@ TABLE_4 = {
     "personachat-usr": "personachat",
     "topicalchat-usr": "topicalchat",
 }
-_ENDINGS_OF_FILES = (".json", ".jsonl")  # of a set's name, if it is a file
 
 
 def _whole_path(name: str, info: ValidationInfo) -> str:
-    """Return a file's name from the root of the disk: notebooks run in a folder of their own."""
-    return str(info.context / name) if name and info.context else name
+    """Return the whole path of a file of the project: notebooks run in a folder of their own."""
+    path = (info.context or Path()) / name
+    return str(path) if name and path.exists() else name
 
 
-def _whole_path_of_set(name: str, info: ValidationInfo) -> str:
-    return _whole_path(name, info) if name.endswith(_ENDINGS_OF_FILES) else name
-
-
-def _whole_path_if_there(name: str, info: ValidationInfo) -> str:
-    path = _whole_path(name, info)
-    return path if Path(path).exists() else name
-
-
+#: A name, or a file of the project by its path from the project's folder.
 FileName = Annotated[StrictStr, AfterValidator(_whole_path)]
 #: Name and split, as `dre.datasets.dialogues.load` takes them.
-Split = tuple[Annotated[StrictStr, AfterValidator(_whole_path_of_set)], StrictStr]
+Split = tuple[FileName, StrictStr]
 
 
 class TrainingSet(BaseModel, extra="forbid", frozen=True):
@@ -117,7 +108,7 @@ class PCAFSettings(BaseModel, extra="forbid", frozen=True):
 
     encoder: StrictStr
     english_encoder: StrictStr
-    archive: StrictStr | None = None
+    archive: FileName | None = None
     ideas: PositiveInt | None = None
     epochs: tuple[PositiveInt, PositiveInt] = (10, 10)
     batch_ideas: PositiveInt = 32
@@ -173,25 +164,6 @@ class JudgeSettings(BaseModel, extra="forbid", frozen=True):
         return self
 
 
-class Augmentation(BaseModel, extra="forbid", frozen=True):
-    """A training set that a live judge writes by Algorithm 1, before the notebooks run.
-
-    ``file`` is what ``sets`` of the profile name: its contexts have the splits train and test.
-    """
-
-    file: StrictStr = Field(pattern=r"\.jsonl$")
-    contexts: StrictStr
-    judge: JudgeSettings
-    train: PositiveInt
-    test: PositiveInt
-    rounds: PositiveInt = 3
-
-    @field_validator("judge", mode="before")
-    @classmethod
-    def _by_name_alone(cls, judge):
-        return {"model": judge} if isinstance(judge, str) else judge
-
-
 class Profile(BaseModel, extra="forbid", frozen=True):
     """One profile: the keys of its file, and the project's folder as ``root``."""
 
@@ -215,64 +187,37 @@ class Profile(BaseModel, extra="forbid", frozen=True):
     labels_per_kind: PositiveInt | None = 300
     pairs_per_set: PositiveInt | None = None
     prompts: dict[str, StrictStr] = {}
-    augment: tuple[Augmentation, ...] = ()
     notebooks: tuple[StrictStr, ...] = ()
     pcaf: PCAFSettings | None = None
     examples: Examples = Examples()
-    metrics: dict[StrictStr, Annotated[StrictStr, AfterValidator(_whole_path_if_there)]] = {}
+    metrics: dict[StrictStr, FileName] = {}
     cases: FileName = ""
     root: Path
 
     @model_validator(mode="after")
-    def _a_model_for_each(self):
-        missing = {*self.recipes, self.controls} - set(self.models)
-        if missing:
-            names = ", ".join(sorted(missing))
-            raise ValueError(f"'models' lacks {names}, which 'recipes' or 'controls' names")
+    def _parts_fit(self):
+        labels = [judge.label for judge in self.judge_settings]
+        keys = [entry.key for entry in self.sets]
+        rated_by = [entry.rated_by for entry in self.sets if entry.rated_by]
+        _check_names("judges", labels)
+        _check_names("main_judge", [self.main_label], labels)
+        _check_names("sets", keys)
+        _check_names("main_set", [self.main_set], keys)
+        _check_names("rated", self.rated, ratings.RATED)
+        _check_names("rated_by", rated_by, ratings.RATED)
+        _check_names("recipes", self.recipes, self.models)
+        _check_names("controls", [self.controls], self.models)
         for name in (PAPER, OURS):
             if name not in self.recipes:
                 raise ValueError(f"'recipes' lacks {name}, which tables compare with the others")
-        return self
-
-    @model_validator(mode="after")
-    def _names_of_judges_differ(self):
-        labels = [judge.label for judge in self.judge_settings]
-        twice = _repeated(labels)
-        if twice:
-            raise ValueError(f"two judges are called {twice}: give them a 'name' each")
-        if self.main_judge and self.main_judge not in labels:
-            names = ", ".join(labels)
-            raise ValueError(f"'main_judge' is {self.main_judge}, expected one of {names}")
-        return self
-
-    @model_validator(mode="after")
-    def _sets_are_told_apart(self):
-        keys = [entry.key for entry in self.sets]
-        twice = _repeated(keys)
-        if twice:
-            raise ValueError(f"two 'sets' have the key {twice}: give each its own")
-        if self.main_set not in keys:
-            expected = ", ".join(keys)
-            raise ValueError(f"'main_set' is {self.main_set}, expected one of {expected}")
-        return self
-
-    @model_validator(mode="after")
-    def _rated_sets_have_a_training(self):
-        rated_by = [entry.rated_by for entry in self.sets if entry.rated_by]
-        for key, names in (("rated", list(self.rated)), ("rated_by", rated_by)):
-            for name in names:
-                if name not in ratings.RATED:
-                    expected = ", ".join(ratings.RATED)
-                    raise ValueError(f"'{key}' names {name}, expected some of {expected}")
-            twice = _repeated(names)
-            if twice:
-                raise ValueError(f"'{key}' names {twice} twice")
         for name in self.table_4:
             if name not in rated_by:
                 raise ValueError(
                     f"'rated' names {name}, and no set says 'rated_by: {name}': tables 4 and 5 "
                     "measure the model that was trained on the set which says so"
                 )
+        if "huynh" in self.optional_prompts and "fed-turn" not in self.rated:
+            raise ValueError("'optional_prompts' names huynh, which asks about fed-turn in 'rated'")
         return self
 
     @property
@@ -317,8 +262,7 @@ class Profile(BaseModel, extra="forbid", frozen=True):
         names = {*self.rated, *self.extra.dialogues, *self.extra.graded}
         for entry in self.sets:
             names |= {name for name, _ in (entry.train, entry.dev, entry.test)}
-        names |= {entry.contexts.partition(":")[0] for entry in self.augment}
-        return any(name != "mini" and not name.endswith(_ENDINGS_OF_FILES) for name in names)
+        return any(name != "mini" and not name.endswith((".json", ".jsonl")) for name in names)
 
     @property
     def results(self) -> Path:
@@ -341,9 +285,13 @@ class Profile(BaseModel, extra="forbid", frozen=True):
         return self.seeds[0]
 
 
-def _repeated(names):
-    """Return the first name that is there twice, or ""."""
-    return next((name for name in names if names.count(name) > 1), "")
+def _check_names(key, names, known=None):
+    """Raise a ValueError if a name stands there twice, or is none of those that are known."""
+    for number, name in enumerate(names):
+        if name in names[:number]:
+            raise ValueError(f"'{key}' names {name} twice: each needs a name of its own")
+        if known is not None and name not in known:
+            raise ValueError(f"'{key}' names {name}, expected one of {', '.join(known)}")
 
 
 def check_clone(folder: Path) -> None:
@@ -391,21 +339,12 @@ def profile(name: str, folder: Path | str | None = None) -> Profile:
         values = yaml.safe_load((folder / file).read_text(encoding="utf-8"))
         new_profile = Profile.model_validate({**values, "root": folder}, context=folder)
     except (yaml.YAMLError, TypeError) as error:
-        message = " ".join(str(error).split())
-        raise DreError(f"{file} is not valid YAML with keys and values: {message}") from error
+        raise DreError(f"{file}: no YAML with keys and values: {error}") from error
     except ValidationError as error:
-        faults = [_fault(details) for details in error.errors()]
-        raise DreError(
-            f"{file}: {'; '.join(faults)}; profiles/mini.yaml explains every key"
-        ) from error
+        faults = [
+            f"{'.'.join(map(str, details['loc']))}: {details['msg']}" for details in error.errors()
+        ]
+        raise DreError(f"{file}: {'; '.join(faults)} (mini.yaml explains every key)") from error
     if new_profile.name != name:
-        raise DreError(
-            f"{file}: 'name' is '{new_profile.name}', expected '{name}', as the file is called"
-        )
+        raise DreError(f"{file}: 'name' is '{new_profile.name}', expected '{name}', as the file's")
     return new_profile
-
-
-def _fault(details) -> str:
-    """Return a fault that pydantic reports as text: the key and the message."""
-    key = ".".join(map(str, details["loc"])) or "profile"
-    return f"{key}: {details['msg']}"

@@ -324,7 +324,8 @@ def add_interior(
             shown = _shown_numbers(judge, PAPER)
             if numbers is None or not _add_interior(scores, name, judge, "dre", numbers, shown):
                 what = f"In-DRE and DRE by {judge.name} on {ratings.RATED[name]}"
-                not_run.append((what, "it was not shown numbers of a small model there"))
+                why = judge.why_absent("dre")
+                not_run.append((what, why or "it was not shown numbers of a small model there"))
             elif not judge.is_live and judge.name in plain[name]:
                 s_c = numbers["score_slm"]
                 scores.add(name, Method(WHOLE, slm=shown), s_c)
@@ -517,11 +518,6 @@ def fusion_gains(
     families, slms : list of str
         Which fusions: of these families, with these small models, in their main reading.
 
-    Raises
-    ------
-    DreError
-        If a part of a fusion has no scores on a set of it.
-
     Returns
     -------
     Gains
@@ -540,6 +536,8 @@ def fusion_gains(
                 "judge": Method(ALONE, method.judge),
                 "small model": Method(WHOLE, slm=method.slm),
             }
+            if not scores.has(name, *part_methods.values()):
+                continue
             gain_over = {
                 part: scores.gain(name, method, part_method)
                 for part, part_method in part_methods.items()
@@ -872,6 +870,29 @@ def with_live_judges(table: pd.DataFrame, panel: Sequence[PanelJudge], slm: str)
         names = [judge.printed_name for judge in panel if judge.printed_name]
         is_absent = table["judge"].notna() & ~table["judge"].isin(names)
         table.loc[is_absent & table["key"].isna(), "not_run"] = NO_SUCH_JUDGE
+    return table
+
+
+def with_reasons(table: pd.DataFrame, panel: Sequence[PanelJudge], slm: str) -> pd.DataFrame:
+    """Return all rows, and those of live judges that lack replies with the reason in ``not_run``.
+
+    Parameters
+    ----------
+    table : all rows, as `dre.tables.beside_print` returns them.
+    panel : the judges of the profile.
+    slm : our name of the papers' small model.
+    """
+    table = table.copy()
+    for judge in panel:
+        for name, method in judge_rows(judge, slm).items():
+            prompt = _PROMPTS_OF_CRITERIA.get(name, "llm_only")
+            if name in ("In-DRE", "DRE"):
+                prompt = "dre"
+            why = judge.why_absent(prompt)
+            if why and judge.asks(prompt) and method not in set(table["method"]):
+                table.loc[len(table), "method"] = method
+            if why:
+                table.loc[[row == method for row in table["method"]], "not_run"] = why
     return table
 
 

@@ -1,0 +1,110 @@
+"""What a run needs is looked for before anything is trained or paid."""
+
+import os
+
+import dstc11_archive
+import pytest
+from conftest import writable_copy
+from judge_servers import Server, openai
+from test_authors import written
+from test_pcaf_dstc11 import CORPUS, RECORDS
+
+from dre.datasets import dstc11
+from dre.errors import DreError
+from dre.judges.store import Store
+from dre.paper import ask, check, run
+from dre.paper.profile import PCAFSettings, TrainingSet, profile
+
+MINI = profile("mini")
+
+
+@pytest.fixture
+def server(with_openai_key):
+    with Server(lambda request: openai('{"score": 3}')) as server:
+        yield server
+
+
+def own_set(train, test=("mini", "test")):
+    return TrainingSet(key="boats", label="boats", train=train, dev=train, test=test)
+
+
+def settings_with(**changes):
+    """Profile mini with some changes, which are validated."""
+    return type(MINI).model_validate(MINI.model_dump() | changes)
+
+
+MISSING = {
+    "a recording": ({"judges": ["recorded:gpt-9"]}, "judges, gpt-9: .*gpt-9"),
+    "a provider": ({"judges": ["mistral:large"]}, "judge 'mistral:large': expected one of"),
+    "a price": ({"judges": [{"model": "openai:nobodys", "max_usd": 1}]}, "give its price"),
+    "log-probabilities": (
+        {"judges": [{"model": "anthropic:claude", "logprobs": True}]},
+        "gives no log-probabilities",
+    ),
+    "a recipe": (
+        {"models": {"paper": {"recipe": "papers"}, "ours": {"recipe": "ours"}}},
+        "models, paper: unknown recipe 'papers'",
+    ),
+    "a data set": ({"sets": [own_set(("daily", "train"))], "main_set": "boats"}, "boats: .*daily"),
+    "a split": ({"sets": [own_set(("mini", "valid"))], "main_set": "boats"}, "boats: .*valid"),
+    "a file": ({"sets": [own_set(("a.jsonl", "train"))], "main_set": "boats"}, "a.jsonl.*augment"),
+    "a prompt": ({"prompts": {"llm-only": "mine.txt"}}, "prompts, llm-only: there is no llm-only"),
+    "dialogues": ({"extra": {"dialogues": ["convai3"], "graded": []}}, "no convai3, expected"),
+    "a metric": ({"metrics": {"cmn": "cmn"}}, "metrics: there is no cmn"),
+}
+
+
+@pytest.mark.parametrize("changes, message", MISSING.values(), ids=MISSING)
+def test_what_a_profile_names_and_nobody_has_is_refused(changes, message):
+    with pytest.raises(DreError, match=f"profiles/mini.yaml, .*{message}"):
+        check.check(settings_with(**changes))
+
+
+def test_a_key_that_is_missing_is_found_before_anything_is_trained(server, tmp_path, monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY")
+    for name in ("DRE_ROOT", "PYTHONPATH", "TOKENIZERS_PARALLELISM"):
+        monkeypatch.setenv(name, os.environ.get(name, ""))  # a run sets them for its kernels
+    monkeypatch.setattr(ask, "train", lambda settings: pytest.fail("a model was trained"))
+    writable_copy(MINI.root / "notebooks", tmp_path / "notebooks")
+    settings = settings_with(judges=["openai:any"], root=tmp_path)
+    with pytest.raises(DreError, match="judges, openai:any: OPENAI_API_KEY is not set: export it"):
+        run.run(settings)
+
+
+def test_an_address_that_does_not_answer_is_found_and_one_that_does_is_asked_nothing(server):
+    assert check.check(settings_with(judges=[{"model": "openai:any", "base_url": server.url}]))
+    assert server.requests == [] and Store().bill("judge").empty
+    nobody = {"model": "ollama:any", "base_url": "http://127.0.0.1:9"}
+    with pytest.raises(DreError, match=r"ollama:any: http://127.0.0.1:9 does not answer"):
+        check.check(settings_with(judges=[nobody]))
+
+
+def test_what_can_be_used_of_the_authors_sets_is_said_and_too_little_is_refused(tmp_path):
+    path = tmp_path / "boats.json"
+    path.write_text(written(0) + written(1, []) + written(2))
+    settings = settings_with(sets=[own_set((str(path), "train"))], main_set="boats")
+    lines = check.check(settings)
+    assert lines[0] == "boats.json: 2 of 3 contexts can be used"
+    assert lines[1] == "boats: 2 contexts in train, 2 contexts in dev, 32 contexts in test"
+    path.write_text(written(0) + written(1, []) + written(2, []))
+    with pytest.raises(DreError, match="sets, boats: .*too little.*public.yaml"):
+        check.check(settings)
+
+
+def test_the_archive_of_dstc11_is_read(tmp_path):
+    rated = {"humod": RECORDS}
+    corpora = dict.fromkeys(dstc11.TRAINING, CORPUS)
+    archive = dstc11_archive.write(tmp_path / "made.zip", rated, corpora)
+    of_pcaf = {"encoder": "x", "english_encoder": "y", "archive": str(archive)}
+    settings = settings_with(pcaf=PCAFSettings(**of_pcaf))
+    assert "humod: 8 of 8 responses have ratings and versions" in check.check(settings)
+    absent = PCAFSettings(**of_pcaf | {"archive": str(tmp_path / "no.zip")})
+    with pytest.raises(DreError, match="pcaf.*no.zip"):
+        check.check(settings_with(pcaf=absent))
+    assert check.check(settings_with(pcaf=absent, notebooks=["05_case_studies"]))
+
+
+@pytest.mark.parametrize("name", ["mini", "public"])
+@pytest.mark.needs_data
+def test_the_profiles_of_the_project_can_be_carried_out(name):
+    assert check.check(profile(name))
