@@ -169,17 +169,11 @@ class Table:
             blocks.append(self.below)
         return "\n\n".join(blocks) + "\n"
 
-    def save(self, folder: Path | str, with_markdown: bool = False) -> list[Path]:
-        """Write ``<name>.csv``, and ``<name>.md`` if asked, into `folder`; return their paths."""
-        texts = {"csv": self.csv()}
-        if with_markdown:
-            texts["md"] = self.markdown()
-        files = []
-        for ending, text in texts.items():
-            file = Path(folder) / f"{self.name}.{ending}"
-            replace(file, text)
-            files.append(file)
-        return files
+    def save(self, folder: Path | str) -> Path:
+        """Write ``<name>.csv`` into `folder`, and return its path."""
+        path = Path(folder) / f"{self.name}.csv"
+        replace(path, self.csv())
+        return path
 
     __repr__ = _repr_markdown_ = markdown
 

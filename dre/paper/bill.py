@@ -8,18 +8,13 @@ import math
 
 import pandas as pd
 
+from dre.files import replace
 from dre.judges.store import Store
 from dre.paper.profile import Profile
-from dre.tables import Table
 
 NAME = "bill_of_run"
 _BETWEEN = " | "  # the parts of an account
 _SUMS = ["replies", "errors", "lost", "input_tokens", "output_tokens", "usd", "usd_lost", "seconds"]
-_NOTE = (
-    "Calls of all runs of the profile. Errors cost nothing; of lost calls no whole answer came, "
-    "and they count at the most that they can cost. Seconds are from call to reply and added up; "
-    "calls ran side by side. A dash: not known."
-)
 
 
 def account(profile: Profile, judge: str, table: str) -> str:
@@ -77,11 +72,11 @@ def _one_line(row):
 
 
 def write(profile: Profile) -> None:
-    """Write the bill beside the profile's tables, as ``bill_of_run.md`` and ``.csv``."""
+    """Write the bill beside the profile's tables, as ``bill_of_run.csv``.
+
+    Errors cost nothing. Of lost calls no whole answer came; they count at the most that they can
+    cost. Seconds are from call to reply and added up, although calls ran side by side.
+    """
     table = lines(profile)
-    if table.empty:
-        return
-    caption = f"What the judges of profile {profile.name} were asked, and what it took"
-    digits = dict.fromkeys(_SUMS, 0) | {"usd": 4, "usd_lost": 4}
-    shown = Table(table, NAME, caption, _NOTE, digits=digits, rows=len(table), columns=[*table])
-    shown.save(profile.results, with_markdown=True)
+    if not table.empty:
+        replace(profile.results / f"{NAME}.csv", table.to_csv(index=False, lineterminator="\n"))

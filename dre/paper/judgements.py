@@ -33,6 +33,8 @@ _STRENGTH_OF = {
     **dict.fromkeys(released.P_YES, "open"),
     **dict.fromkeys(_MIDDLE, "middle"),
 }
+#: The share of replies that may be absent, such as to a dialogue that a judge never answers.
+_FEW = 0.01
 _SAMPLING_TEMPERATURE = 1.0
 
 
@@ -189,7 +191,8 @@ class PanelJudge:
             or Negative, ``cost`` in US dollars; what a reply lacks is NaN or None, and ``status``
             and ``reason`` say why. A family adds a column for each criterion, on its own scale.
             None if the recording has no such prompt for these pairs, if the profile does not have
-            live judges asked for it, or if a live judge's replies are not all there: `why_absent`.
+            live judges asked for it, or if more than one in a hundred of a live judge's replies did
+            not come: `why_absent`.
         """
         if not self.is_live:
             return None if examples is not None else self._recorded_table(pairs, prompt, repeat)
@@ -198,7 +201,7 @@ class PanelJudge:
             return None
         table = self.replies(pairs, prompt, numbers, repeat, examples)
         counts = list(table["status"]).count("missing"), len(table)
-        if not counts[0]:
+        if counts[0] <= _FEW * len(table):
             return table
         if not self._n_absent:
             print(

@@ -124,8 +124,7 @@ class Book:
             printed, and how.
         """
         table = Table(df, name, caption, note, **options)
-        for path in table.save(self.profile.results):
-            self._register(path, caption)
+        self._register(table.save(self.profile.results), caption)
         return table
 
     def data(self, df: pd.DataFrame, name: str, caption: str) -> None:
