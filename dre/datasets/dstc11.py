@@ -146,7 +146,7 @@ class Archive:
             spoken = [dialogues[key].versions[version] for key in keys if key in dialogues]
             rows = [(turns[:-1], turns[-1]) for turns in spoken]
             texts[version] = pd.DataFrame(rows, columns=["context", "response"])
-        ratings = responses.drop(columns=["context", "response"])
+        ratings = pd.DataFrame(responses.drop(columns=["context", "response"]))
         return RatedSet(name, ratings, texts, len(keys) - len(ratings))
 
     def parallel(self, name: str, split: str, versions: Sequence[str] = VERSIONS) -> list[Turns]:

@@ -45,6 +45,7 @@ def setup(notebook: str, profile: str) -> "Book":
     if book.profile.has_live_judge:
         _take_keys_from_colab()
     style()
+    warnings.filterwarnings("ignore", message="IProgress not found")  # plain progress bars do
     warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
     # A figure is shown by `Book.figure`, and not by every cell that leaves it open.
     plt.switch_backend(plt.get_backend())

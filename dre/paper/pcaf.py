@@ -175,7 +175,7 @@ class PCAF(nn.Module):
         self.recipe = recipe
         self.encoder = load_encoder(encoder, recipe.max_seq_length)
         self.tokens = Tokens(self.encoder)
-        d = self.encoder.get_embedding_dimension()
+        d = self.encoder.get_embedding_dimension() or 0
         layers = nn.Linear(d, d), nn.GELU(), nn.Linear(d, d // 2), nn.GELU(), nn.Linear(d // 2, 1)
         self.head = nn.Sequential(*layers).to(self.encoder.device)
 
@@ -243,7 +243,9 @@ class PCAF(nn.Module):
         embeddings = self.embeddings(texts)
         index = torch.tensor([position[text] for text in all_texts], device=embeddings.device)
         index = index.reshape(2, len(ideas), -1)
-        return *embeddings[index], *self.head(embeddings).squeeze(-1)[index]
+        v, v_bar = embeddings[index]
+        s, s_bar = self.head(embeddings).squeeze(-1)[index]
+        return v, v_bar, s, s_bar
 
 
 def wrong_responses(ideas: Sequence[Idea], draw: random.Random) -> list[tuple]:

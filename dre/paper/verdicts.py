@@ -109,11 +109,11 @@ def of_notebook(profile: Profile, number: str) -> pd.DataFrame:
     the notebook is measured with our small model, too.
     """
     claims = judged(profile.root, profile.name)
-    claims = claims[claims["notebook"].str.startswith(number)]
-    columns = ["claim", "printed", "measured", "verdict", "ours_measured", "ours"]
-    if (claims["ours"] == "").all():
-        columns = columns[:4]
-    return claims[columns].reset_index(drop=True)
+    claims = claims.loc[claims["notebook"].str.startswith(number), :]
+    columns = ["claim", "printed", "measured", "verdict"]
+    if set(claims["ours"]) != {""}:
+        columns += ["ours_measured", "ours"]
+    return claims.loc[:, columns].reset_index(drop=True)
 
 
 def counts(claims: pd.DataFrame) -> pd.DataFrame:
@@ -121,11 +121,11 @@ def counts(claims: pd.DataFrame) -> pd.DataFrame:
 
     Our own questions do not count. A verdict that was never given has no row.
     """
-    claims = claims[claims["source"] != "ours"]
+    claims = claims.loc[claims["source"] != "ours", :]
     table = pd.DataFrame(LEGEND.items(), columns=["verdict", "meaning"])
     for name, column in {"paper": "verdict", "ours": "ours"}.items():
-        table[name] = [(claims[column] == verdict).sum() for verdict in LEGEND]
-    return table[table["paper"] + table["ours"] > 0]
+        table[name] = [list(claims[column]).count(verdict) for verdict in LEGEND]
+    return table.loc[table["paper"] + table["ours"] > 0, :]
 
 
 def write(profile: Profile) -> str:
@@ -135,7 +135,10 @@ def write(profile: Profile) -> str:
     for name, table in {"verdicts": claims[_COLUMNS], "verdict_counts": counted}.items():
         path = profile.results / f"{name}.csv"
         replace(path, table.to_csv(index=False, lineterminator="\n"))
-    given = [f"{row.paper} {row.verdict}" for row in counted.itertuples() if row.paper]
+    given = []
+    for row in counted.to_dict("records"):
+        if row["paper"]:
+            given.append(f"{row['paper']} {row['verdict']}")
     return f"verdicts: {', '.join(given)}: results/{profile.name}/verdicts.csv"
 
 
