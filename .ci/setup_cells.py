@@ -41,7 +41,8 @@ def run_setup(paths, folder):
     """Run parameters and setup of notebooks, in one kernel; return what they printed."""
     code = []
     for path in paths:
-        parameters, setup = json.loads(path.read_text())["cells"][1:3]
+        cells = json.loads(path.read_text())["cells"]
+        parameters, setup = [cell for cell in cells if cell["cell_type"] == "code"][:2]
         code.append(source(parameters).replace('"public"', '"mini"'))
         code.append(source(setup))
     code.append("import dre; print(dre.__file__)")

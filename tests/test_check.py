@@ -2,14 +2,11 @@
 
 import os
 
-import dstc11_archive
 import pytest
 from conftest import writable_copy
 from judge_servers import Server, openai
 from test_authors import written
-from test_pcaf_dstc11 import CORPUS, RECORDS
 
-from dre.datasets import dstc11
 from dre.errors import DreError
 from dre.judges.store import Store
 from dre.paper import ask, check, run
@@ -91,17 +88,12 @@ def test_what_can_be_used_of_the_authors_sets_is_said_and_too_little_is_refused(
         check.check(settings)
 
 
-def test_the_archive_of_dstc11_is_read(tmp_path):
-    rated = {"humod": RECORDS}
-    corpora = dict.fromkeys(dstc11.TRAINING, CORPUS)
-    archive = dstc11_archive.write(tmp_path / "made.zip", rated, corpora)
-    of_pcaf = {"encoder": "x", "english_encoder": "y", "archive": str(archive)}
-    settings = settings_with(pcaf=PCAFSettings(**of_pcaf))
-    assert "humod: 8 of 8 responses have ratings and versions" in check.check(settings)
-    absent = PCAFSettings(**of_pcaf | {"archive": str(tmp_path / "no.zip")})
+def test_what_pcaf_needs_is_looked_for_where_its_notebook_is_run(tmp_path):
+    absent = {"encoder": "x", "english_encoder": "y", "archive": str(tmp_path / "no.zip")}
+    settings = settings_with(pcaf=PCAFSettings(**absent))
     with pytest.raises(DreError, match="pcaf.*no.zip"):
-        check.check(settings_with(pcaf=absent))
-    assert check.check(settings_with(pcaf=absent, notebooks=["05_case_studies"]))
+        check.check(settings)
+    assert check.check(settings.model_copy(update={"notebooks": ("05_case_studies",)}))
 
 
 @pytest.mark.parametrize("name", ["mini", "public"])

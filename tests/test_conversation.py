@@ -3,17 +3,14 @@
 import contextlib
 import io
 import re
-import shutil
 
 import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
-from IPython.lib.pretty import pretty
 from markdown_it import MarkdownIt
 
 from dre import fusion
 from dre.paper import conversation, judgements, plan, plots
-from dre.paper.notebook import Book
 from dre.paper.profile import COMMITTED, profile
 
 PUBLIC = profile(COMMITTED)
@@ -120,24 +117,6 @@ def test_the_words_of_a_picture_hold_its_texts_and_scores():
     words = conversation.in_words(conversation.columns(CASE), table)
     assert "Reply B: Yes, and the encore" in words
     assert "judge, of 5: 4.25 for A and 0.50 for B." in words
-
-
-@pytest.mark.filterwarnings("error")
-def test_a_picture_is_saved_as_the_same_bytes_each_time_with_its_words(tmp_path):
-    (tmp_path / "profiles").mkdir()
-    shutil.copy(PUBLIC.root / "profiles/mini.yaml", tmp_path / "profiles")
-    settings = profile("mini", tmp_path)
-    book = Book("00_start_here", settings)
-    table = conversation.steps({("judge", 5): (4.25, 0.5)})
-    contents = []
-    for _ in range(2):
-        figure = conversation.draw(conversation.columns(CASE), table)
-        picture = book.figure(figure, "c", "caption", alt="In words", with_svg=True)
-        contents.append([path.read_bytes() for path in sorted(settings.figures.glob("c.*"))])
-    assert len(contents[0]) == 3
-    assert contents[0] == contents[1]
-    assert picture._repr_png_()[1] == {"alt": "In words"}
-    assert pretty(picture) == "c"
 
 
 def test_a_shown_dialogue_is_text_and_none_of_it_is_markup(monkeypatch):

@@ -238,6 +238,5 @@ def test_a_third_of_the_gain_of_dre_over_closed_judges_in_print_is_their_own_bas
 def test_readme_and_docs_show_the_numbers_of_the_tables(tmp_path):
     for name in ("docs", "results"):
         shutil.copytree(PROJECT / name, tmp_path / name)
-    shutil.copytree(PROJECT / "data/measured", tmp_path / "data/measured")
     shutil.copy(PROJECT / "README.md", tmp_path)
     assert words.fill(tmp_path) == []

@@ -588,26 +588,6 @@ def sha256_of(table):
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def estimated(folder):
-    """Calls and dollars that the rehearsal's profile estimates, by table, judge and prompt."""
-    import rehearsal  # with torch
-
-    with Server(rehearsal.answer) as server:
-        case = rehearsal.Rehearsal(rehearsal.FULL_PASS, folder, server)
-        table = case.estimate()
-    return table[["table", "judge", "prompt", "calls", "usd"]]
-
-
-def test_the_estimate_of_the_rehearsal_is_as_before_without_public_data(tmp_path, monkeypatch):
-    monkeypatch.setenv("DRE_DATA_HOME", str(tmp_path / "empty"))
-    check_table("estimate_without_data.csv", estimated(tmp_path))
-
-
-@needs_data
-def test_the_estimate_of_the_rehearsal_is_as_before(tmp_path):
-    check_table("estimate.csv", estimated(tmp_path))
-
-
 if __name__ == "__main__":
     os.environ["DRE_GOLDEN"] = "write"
     sys.exit(pytest.main(["-q", __file__, *sys.argv[1:]]))

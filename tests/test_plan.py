@@ -10,7 +10,7 @@ from judge_servers import Server, error, openai
 from test_judgements import replies
 
 from dre.datasets import dialogues, recordings
-from dre.paper import ask, bill, estimate, judgements, notebook, plan, state, table4
+from dre.paper import ask, bill, estimate, judgements, notebook, plan, table4
 from dre.paper.methods import ALONE, Method
 from dre.paper.profile import Model, Profile, TrainingSet, profile
 
@@ -223,10 +223,10 @@ def test_in_a_readers_own_kernel_a_notebook_says_what_it_takes_before_it_asks(
     server, settings_of, capsys, monkeypatch
 ):
     book = notebook.Book("03_classification", settings_of())
-    monkeypatch.setattr(state, "active", "a runner, which has asked before")
+    monkeypatch.setenv(notebook.RUN, "mini")  # as in a kernel of the runner, which has asked before
     book.ask()
     assert server.requests == [] and capsys.readouterr().out == ""
-    monkeypatch.setattr(state, "active", None)
+    monkeypatch.delenv(notebook.RUN)
     book.ask()
     # Six replies of each kind, two random ones, and four that are shown with their labels.
     assert made(server) == {(LIVE, "classify"): 6 + 6 + 2 + 4}

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import shutil
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -12,13 +11,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import tiny
-from conftest import needs_data, writable_copy
+from conftest import needs_data
 
 from dre import metrics
 from dre.datasets import overlap, ratings, readers
 from dre.datasets.dialogues import load, pairs, parallel
 from dre.errors import DreError
-from dre.paper import pcaf, state, trainings
+from dre.paper import pcaf, trainings
 from dre.paper.profile import Model, Profile, profile
 from dre.paper.trainings import (
     _CHOOSING,
@@ -315,29 +314,6 @@ def test_recorded_reference_metrics_are_accepted_until_the_metrics_or_the_texts_
     monkeypatch.setattr(metrics, "VERSION", metrics.VERSION + 1)
     with pytest.raises(DreError, match=fault):
         reference_based(public, items)
-
-
-def test_a_notebook_that_loads_a_model_is_stale_after_its_weights_change(tmp_path):
-    writable_copy(provenance.DEFAULT, tmp_path / "model")
-    watch = state.Watch(tmp_path / "state", tmp_path)
-    is_watched = True
-
-    def hear(event, args):  # it cannot be taken away, only told to listen no more
-        if is_watched:
-            watch.hear(event, args)
-
-    sys.addaudithook(hear)
-    SLM.load(tmp_path / "model")
-    is_watched = False
-
-    digests = state.load(tmp_path / "state")["read"]
-    weights = sorted((tmp_path / "model").rglob("*.safetensors"))
-    assert weights
-    for path in weights:
-        digest = digests[path.relative_to(tmp_path).as_posix()]
-        assert digest == state.digest(path)
-        path.write_bytes(path.read_bytes()[:-4] + b"\x00\x01\x02\x03")
-        assert digest != state.digest(path)
 
 
 @pytest.mark.parametrize("retrain", ["", "0", "mini-paper-seed1", "released,mini-paper"])
