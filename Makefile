@@ -14,7 +14,8 @@ make lock                  write the versions that are installed in .venv to req
 make clean                 delete .venv and everything that can be made again
 
 RETRAIN=1 make paper PROFILE=public trains the small models again, which takes hours on two cores.
-ARGS="..." is passed on to the command behind a target: make paper ARGS="--jobs 1" runs one notebook at a time.
+ARGS="..." is passed on to the command behind a target: make paper ARGS="--only 03" runs notebook 03, after those that
+it needs, and make paper ARGS="--jobs 1" runs one notebook at a time.
 endef
 PROFILE ?= mini
 ARGS ?=

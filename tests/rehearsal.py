@@ -166,7 +166,7 @@ def changed_sets(sets: list[dict], order: Sequence[str]) -> list[dict]:
     splits = {"dailydialog": daily}
     splits["topicalchat"] = {
         "train": [WRITTEN, "train"],
-        "dev": [WRITTEN, "train"],
+        "dev": ["mini", "dev"],
         "test": ["mini", "test"],
     }
     splits["personachat"] = {
@@ -494,7 +494,8 @@ class Rehearsal:
         contexts = "topicalchat-valid_freq" if has_public_data() else "mini:train"
         options = ["--judge", WRITER, "--base-url", f"{self.server.url}/v1", "--price", "1,2"]
         options += ["--limit", "6", "-o", WRITTEN]
-        self.command("-m", "dre.commands.main", "augment", contexts, *options)
+        code = "import sys; from dre.commands.main import main; sys.exit(main())"
+        self.command("-c", code, "augment", contexts, *options)
         self.server.requests.clear()
 
     def kill_in_the_middle(self, process: subprocess.Popen, after: int) -> None:
@@ -512,8 +513,8 @@ class Rehearsal:
 
     def run(self) -> None:
         """Rehearse the case, and check what must hold."""
-        expected = self.estimate()
         self.write_set()
+        expected = self.estimate()
         if self.case.is_whole:
             self.kill_in_the_middle(self.start(), after=int(expected["calls"].sum()) // 4)
             self.judges.dead = {OLLAMA["model"].partition(":")[2]}
@@ -624,7 +625,7 @@ def check_what_a_dead_judge_leaves(rehearsal: Rehearsal, log: str) -> None:
     if titles:
         table = table_of(rehearsal, "table4", "method")
         assert table.loc[f"DRE ({alive}), paper", titles].notna().all()
-        row = table.loc[f"LLM-only ({dead})"]
+        row = table.loc[f"DRE ({dead}), paper"]
         assert row[titles].isna().any() and "did not come" in row["not_run"]
 
 

@@ -144,10 +144,10 @@ def report(settings: Profile) -> str:
         lines.append(f"{row['table']:<14} {row['prompt']:<14} {row['judge']:<34} {_in_words(row)}")
     for judge, rows in table.groupby("judge", sort=False):
         lines.append(f"in all, {judge}: {_in_words(_sums(rows))}")
+    optional = ", ".join(sorted({*OPTIONAL.values()} - {*settings.optional_prompts}))
     if table.empty:
         lines.append("Judges: no calls; all that is needed is recorded or stored.")
-    else:
-        optional = ", ".join(sorted({*OPTIONAL.values()} - {*settings.optional_prompts}))
+    elif optional:
         lines.append(f"Not asked, since optional_prompts does not name them: {optional}")
     n_models, n_hours = hours(settings)
     lines += [

@@ -108,14 +108,6 @@ def _in_papers_order(scores):
     return [column for pair in zip(columns[1::2], columns[::2]) for column in pair]
 
 
-def shown_columns(scores: RatedScores) -> list[str]:
-    """Return the columns of `table5` in the papers' order: of each set Pearson, then Spearman."""
-    columns = ["method"]
-    for column in _in_papers_order(scores):
-        columns += [column, f"{column}, paper"]
-    return [*columns, "n", "in_print", "not_run"]
-
-
 def _measured(scores, method):
     """Return the correlations of a method, with intervals, and how many replies count."""
     row = {"method": method, "n": scores.counts(method)}
@@ -258,12 +250,6 @@ def _tested(scores, name, method, statistic):
         results.append(function(score[is_scored], human[is_scored]))
     mean = float(np.mean([result.statistic for result in results]))
     return mean, max(result.pvalue for result in results)
-
-
-def slide_columns(scores: RatedScores) -> list[str]:
-    """Return the columns of `slide_table2` that are shown, as SLIDE orders them."""
-    columns = _in_papers_order(scores)
-    return ["method", "judge", "n", *columns, "largest_p", "in_print", "not_run"]
 
 
 def without_partner(panel: Sequence[PanelJudge], names: Sequence[str]) -> list[str]:

@@ -19,6 +19,7 @@ from dre.judges import released
 from dre.paper import judgements, methods, plan
 from dre.paper.judgements import PanelJudge
 from dre.paper.methods import ALONE, AS_SHOWN, WHOLE, Method
+from dre.paper.plan import FAMILIES
 from dre.paper.profile import PAPER, TABLE_4, Profile
 from dre.paper.trainings import trained
 from dre.tables import EMPTY, counted, named, number, spread
@@ -893,6 +894,12 @@ def with_reasons(table: pd.DataFrame, panel: Sequence[PanelJudge], slm: str) -> 
                 table.loc[len(table), "method"] = method
             if why:
                 table.loc[[row == method for row in table["method"]], "not_run"] = why
+        # Further rows of the judge, such as by another prompt, that lack a number.
+        reasons = [judge.why_absent(prompt) for prompt in ("dre", *FAMILIES) if judge.asks(prompt)]
+        of_judge = np.array([getattr(row, "judge", "") == judge.name for row in table["method"]])
+        numbers = table[[column for column in table if f"{column}_low" in table]]
+        is_empty = of_judge & numbers.isna().any(axis=1) & table["not_run"].isna()
+        table.loc[is_empty, "not_run"] = next(filter(None, reasons), None)
     return table
 
 

@@ -132,6 +132,7 @@ def write(profile: Profile) -> str:
     """Write ``verdicts.csv`` and ``verdict_counts.csv`` of a profile; return a line of counts."""
     claims = judged(profile.root, profile.name)
     counted = counts(claims)
+    claims["notebook"] = claims["notebook"].str[:2]
     for name, table in {"verdicts": claims[_COLUMNS], "verdict_counts": counted}.items():
         path = profile.results / f"{name}.csv"
         replace(path, table.to_csv(index=False, lineterminator="\n"))

@@ -7,7 +7,8 @@ one row (in any columns, with "; " between them), a column, and how the number i
 
 The format is one of `dre.tables.number`. With ``[]`` behind it, the interval is printed as well;
 without a format, the cell is printed as it is. A place that names a table alone has all its rows,
-and a table of another folder is named by its path, such as ``results/trust_memory.csv``.
+or those of some columns, as in ``verdicts: claim, verdict``. A table of another folder is named by
+its path, such as ``results/trust_memory.csv``.
 
 Comments that begin with a space are no places.
 """
@@ -88,10 +89,13 @@ def _read(path, place, **options):
 def _filled(root, place):
     """Return the two comments of a place, with what belongs between them."""
     folder = root / "results" / COMMITTED
-    if ": " in place:
+    if place.count(": ") > 1:
         return f"<!--{place}-->{_number(folder, place)}<!--/-->"
-    path = root / place if place.endswith(".csv") else folder / f"{place}.csv"
-    return f"<!--{place}-->\n\n{_rows(_read(path, place))}\n<!--/-->"
+    table, _, columns = place.partition(": ")
+    df = _read(root / table if table.endswith(".csv") else folder / f"{table}.csv", place)
+    if columns:
+        df = df[columns.split(", ")]
+    return f"<!--{place}-->\n\n{_rows(df)}\n<!--/-->"
 
 
 def _number(folder, place):
