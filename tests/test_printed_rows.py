@@ -61,7 +61,7 @@ def test_table_5_has_every_row_of_the_run_and_of_print(judges):
     assert table.loc[is_run, ["PersonaChat", "TopicalChat, Pearson"]].notna().all(axis=None)
 
     printed = pd.read_csv(PAPERS / "dre_table5.csv")
-    own_row = shown.set_index("in_print")
+    own_row = table.set_index("in_print")
     for row in printed.to_dict("records"):
         of_judge = own_row.loc[[row["judge"]]]
         is_row = of_judge["TopicalChat, paper"] == row["topicalchat_spearman"]
