@@ -2,7 +2,6 @@
 
 import json
 import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -116,15 +115,6 @@ def refuse_to_replace(
     new_content = content.encode("utf-8") if isinstance(content, str) else content
     if not new_content or Path(path).read_bytes() != new_content:
         raise DreError(f"{path} is there, and nothing says that this command made it: {_ADVICE}")
-
-
-def stopped_early(reason: str) -> int:
-    """Say why a judge stopped, and what helps; return the exit status."""
-    print(
-        f"stopped ({reason}); what was answered is stored: the same command goes on",
-        file=sys.stderr,
-    )
-    return TRY_LATER
 
 
 def write_summary(path: str | Path, signature: Signature, content: dict[str, Any]) -> None:

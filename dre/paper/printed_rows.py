@@ -102,12 +102,6 @@ def _cells(scores):
     ]
 
 
-def _in_papers_order(scores):
-    """Return the columns of cells: of each set Pearson, then Spearman."""
-    columns = [column for _, _, column in _cells(scores)]
-    return [column for pair in zip(columns[1::2], columns[::2]) for column in pair]
-
-
 def _measured(scores, method):
     """Return the correlations of a method, with intervals, and how many replies count."""
     row = {"method": method, "n": scores.counts(method)}
