@@ -82,7 +82,6 @@ class Case(NamedTuple):
 
     name: str
     changes: dict[str, Any] = {}
-    order: Sequence[str] = ORDER
     is_whole: bool = False
 
 
@@ -98,7 +97,6 @@ VARIANTS = [
     Case("one rated set", _ALONE | {"rated": ["personachat-usr"]}),
     Case("five pairs of a set", _ALONE | {"pairs_per_set": 5}),
     Case("a recorded judge first", _ALONE | {"judges": [RECORDED, OLLAMA, OPENAI]}),
-    Case("sets reversed", _ALONE, order=ORDER[::-1]),
 ]
 
 
@@ -155,7 +153,7 @@ def changes(folder: Path, encoder: Path) -> dict[str, Any]:
     }
 
 
-def changed_sets(sets: list[dict], order: Sequence[str]) -> list[dict]:
+def changed_sets(sets: list[dict]) -> list[dict]:
     """Return the sets of the profile in another order and small.
 
     One was written by a judge. One has the form of the papers' own files.
@@ -176,7 +174,7 @@ def changed_sets(sets: list[dict], order: Sequence[str]) -> list[dict]:
     }
     by_key = {entry["key"]: entry for entry in sets}
     changed = []
-    for key in order:
+    for key in ORDER:
         kept = {
             name: by_key[key][name] for name in by_key[key] if name not in ("more", "dev_share")
         }
@@ -453,7 +451,7 @@ class Rehearsal:
         if not has_public_data():
             values |= without_public_data()
         values |= copy.deepcopy(self.case.changes)
-        values["sets"] = changed_sets(values["sets"], self.case.order)
+        values["sets"] = changed_sets(values["sets"])
         text = yaml.safe_dump(values, sort_keys=False)
         path.write_text(text.replace("SERVER", self.server.url), encoding="utf-8")
         return profile(NAME, self.folder)
