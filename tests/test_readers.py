@@ -422,7 +422,7 @@ def test_standard_input_is_json_lines(monkeypatch):
         ("a.csv", b'context,response\n"a,b\n', "cannot be read"),
         ("a.parquet", b"a", "cannot be read"),
         ("a.gz", b"\x1f\x8b", "cannot be read"),
-        ("b.jsonl.gz", gzip.compress(b"{}" * 99)[:-12] + bytes(12), "cannot be read"),
+        ("b.jsonl.gz", gzip.compress(b"{}" * 99, mtime=0)[:-12] + bytes(12), "cannot be read"),
         ("b.csv", b'context,response\n"[""a""]",b\n"a"c,b\n', "line 3"),
     ],
 )
