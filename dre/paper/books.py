@@ -82,9 +82,13 @@ def without_prose_of_committed(content: dict) -> dict:
 def commit(book: Notebook, executed: Path, root: Path) -> bool:
     """Put the outputs of an executed copy into a notebook; return whether that changed it.
 
+    A notebook whose code was changed while it ran is left alone.
+
     Messages on standard error, folders of this machine, its Python and its build of torch are left
     out, so that equal results give equal files.
     """
+    if Notebook(book.path).code_hash != book.code_hash:
+        return False
     before = book.path.read_text(encoding="utf-8")
     content = json.loads(before)
     executed_cells = code_cells(json.loads(executed.read_text(encoding="utf-8")))
