@@ -270,3 +270,16 @@ def test_the_trainings_of_a_profile_are_those_that_its_notebooks_read(settings_o
     assert kinds() == every
     assert kinds("05_case_studies") == {("daily", True)}
     assert kinds("04_correlation") == {(entry.key, True) for entry in SETS}
+
+
+def test_a_model_is_trained_before_notebooks_also_where_an_earlier_one_of_it_is_there(settings_of):
+    for epochs in (1, 2, 1):
+        paper = Model(recipe="paper", epochs=epochs)
+        settings = settings_of(
+            models={"paper": paper, "ours": Model(recipe="ours")}, notebooks=("05_case_studies",)
+        )
+        ask.train(settings)
+        models = (settings.build / "models").glob("daily-paper-seed0-*/slm.json")
+        trained = [json.loads(path.read_text())["recipe"]["stages"][0]["epochs"] for path in models]
+        assert epochs in trained
+    assert sorted(trained) == [1, 2]

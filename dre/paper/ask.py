@@ -21,8 +21,7 @@ from dre.paper.profile import Profile
 def train(settings: Profile) -> None:
     """Train the models that notebooks of a profile read, and that are not in the build folder."""
     for training in plan.trainings(settings):
-        if not trainings.has_model(settings, *training):
-            trainings.load_or_train(settings, *training)
+        trainings.load_or_train(settings, *training)
 
 
 def ask(settings: Profile, notebook: str | None = None, run: str | None = None) -> list[str]:

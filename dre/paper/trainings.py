@@ -6,7 +6,6 @@ pair that notebooks use, by ``<key>-<model>[-plain]-seed<k>`` (`dre.slm.remember
 ``RETRAIN`` demand.
 """
 
-import glob
 import hashlib
 import json
 import os
@@ -143,12 +142,6 @@ def training_table(provenances: Mapping[str, Sequence[Mapping]]) -> pd.DataFrame
         }
         rows.append(row)
     return pd.DataFrame(rows)
-
-
-def has_model(profile: Profile, key: str, name: str, seed: int, disentangled: bool = True) -> bool:
-    """Return whether the build folder has a model of one training, also an earlier one of it."""
-    stem = _stem(profile, key, name, seed, disentangled)
-    return any((profile.build / "models").glob(f"{glob.escape(stem)}-*/slm.json"))
 
 
 def made_of(profile: Profile, key: str, name: str, seed: int, disentangled: bool = True) -> dict:
