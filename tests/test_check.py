@@ -8,6 +8,7 @@ from judge_servers import Server, openai
 from test_authors import written
 
 from dre.errors import DreError
+from dre.judges import prompts
 from dre.judges.store import Store
 from dre.paper import ask, check, run
 from dre.paper.profile import PCAFSettings, TrainingSet, profile
@@ -55,6 +56,16 @@ MISSING = {
 def test_what_a_profile_names_and_nobody_has_is_refused(changes, message):
     with pytest.raises(DreError, match=f"profiles/mini.yaml, .*{message}"):
         check.check(settings_with(**changes))
+
+
+def test_a_prompt_of_ones_own_has_the_scale_that_fusions_take(tmp_path):
+    text = (prompts.FOLDER / "llm_only.txt").read_text()
+    own = tmp_path / "own.txt"
+    own.write_text(text)
+    assert check.check(settings_with(prompts={"llm_only": str(own)}))
+    own.write_text(text.replace("scale: [0.0, 5.0]", "scale: [1, 10]"))
+    with pytest.raises(DreError, match=r"prompts, llm_only: own asks for a score on \(1.*0.*5"):
+        check.check(settings_with(prompts={"llm_only": str(own)}))
 
 
 def test_a_key_that_is_missing_is_found_before_anything_is_trained(server, tmp_path, monkeypatch):
