@@ -4,7 +4,7 @@ import os
 
 import pytest
 from conftest import writable_copy
-from judge_servers import Server, openai
+from judge_servers import Server, error, openai
 from test_authors import written
 
 from dre.errors import DreError
@@ -85,6 +85,21 @@ def test_an_address_that_does_not_answer_is_found_and_one_that_does_is_asked_not
     nobody = {"model": "ollama:any", "base_url": "http://127.0.0.1:9"}
     with pytest.raises(DreError, match=r"ollama:any: http://127.0.0.1:9 does not answer"):
         check.check(settings_with(judges=[nobody]))
+
+
+def test_a_judge_that_never_replied_is_refused_though_its_errors_are_stored(server, monkeypatch):
+    judge = {"model": "openai:any", "base_url": server.url}
+    settings = settings_with(judges=[judge], notebooks=["03_classification"])
+    server.script = lambda request: error("openai", 401, "no such key")
+    assert ask.ask(settings)
+    assert Store().bill("judge")["errors"].sum() > 0
+
+    def refuse(*_, **__):
+        raise OSError("refused")
+
+    monkeypatch.setattr(check, "urlopen", refuse)
+    with pytest.raises(DreError, match="does not answer"):
+        check.check(settings)
 
 
 def test_what_can_be_used_of_the_authors_sets_is_said_and_too_little_is_refused(tmp_path):

@@ -219,6 +219,15 @@ def test_two_judges_of_one_model_have_a_line_each_in_the_bill(server, settings_o
     )
 
 
+def test_the_bill_of_several_judges_says_what_has_no_price(server, settings_of):
+    free = live(server, OTHER, price=None, max_usd=None)
+    settings = settings_of(judges=(live(server), free), notebooks=("03_classification",))
+    assert ask.ask(settings, run="now") == []
+    of_live, of_free, in_all, now = bill.in_words(settings, "now").splitlines()[1:]
+    assert "unknown" not in of_live and of_free.endswith("price unknown")
+    assert all("and 14 replies of unknown price" in line for line in (in_all, now))
+
+
 def test_in_a_readers_own_kernel_a_notebook_says_what_it_takes_before_it_asks(
     server, settings_of, capsys, monkeypatch
 ):

@@ -48,7 +48,7 @@ def check(settings: Profile) -> list[str]:
         _expect(settings.extra.graded, recordings.names())
     with _named(f"{place}, cases"):
         plan.printed_replies(settings)
-    have_answered = set(bill.calls(settings)["judge"])
+    have_answered = set(bill.calls(settings).query("replies > 0")["judge"])
     for judge in judgements.panel(settings):
         try:
             with _named(f"{place}, judges, {judge.name}"):

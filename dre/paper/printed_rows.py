@@ -102,12 +102,6 @@ def _cells(scores):
     ]
 
 
-def _in_papers_order(scores):
-    """Return the columns of cells: of each set Pearson, then Spearman."""
-    columns = [column for _, _, column in _cells(scores)]
-    return [column for pair in zip(columns[1::2], columns[::2]) for column in pair]
-
-
 def _measured(scores, method):
     """Return the correlations of a method, with intervals, and how many replies count."""
     row = {"method": method, "n": scores.counts(method)}
@@ -209,8 +203,6 @@ def slide_table2(
 def _why_not(judge, row_name):
     """Return why a row of a judge may be missing."""
     prompt = _PROMPTS.get(row_name, "slide_a1")
-    if judge.is_live and not judge.asks(prompt):
-        return f"optional_prompts does not name {prompt}"
     return judge.why_absent(prompt) or "this judge was not asked in this way"
 
 
