@@ -176,6 +176,23 @@ def test_a_judge_that_dies_leaves_its_rows_empty_and_the_others_complete(
     assert ask.ask(settings) == [] and of_dead.scores(pairs) is not None
 
 
+def test_a_label_that_fails_once_comes_before_the_prompt_that_shows_the_accuracy(
+    server, settings_of
+):
+    def script(request):
+        if b"Negative" in request.raw and not failed:
+            failed.append(request)
+            return error("openai", 400, "not now")
+        return replies(request)
+
+    failed = []
+    server.script = script
+    settings = settings_of(labels_per_kind=150, notebooks=("05_case_studies",))
+    assert ask.ask(settings) == [] and failed
+    n_calls = len(server.requests)
+    assert ask.ask(settings) == [] and len(server.requests) == n_calls
+
+
 def test_a_judge_whose_money_ends_says_so_and_the_others_are_asked_to_their_end(
     server, settings_of
 ):
