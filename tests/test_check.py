@@ -79,6 +79,19 @@ def test_a_key_that_is_missing_is_found_before_anything_is_trained(server, tmp_p
         run.run(settings)
 
 
+@pytest.mark.parametrize(("name", "is_trained"), [("mini", True), ("public", False)])
+def test_models_are_trained_before_notebooks_but_for_the_profile_with_recorded_scores(
+    name, is_trained, tmp_path, monkeypatch
+):
+    trained = []
+    monkeypatch.setattr(ask, "train", trained.append)
+    monkeypatch.setattr(check, "check", lambda settings: [])
+    monkeypatch.setattr(run, "_fetch_public_data", lambda settings: None)
+    (tmp_path / "notebooks").mkdir()
+    run._prepare(profile(name).model_copy(update={"root": tmp_path}))
+    assert bool(trained) == is_trained
+
+
 def test_an_address_that_does_not_answer_is_found_and_one_that_does_is_asked_nothing(server):
     assert check.check(settings_with(judges=[{"model": "openai:any", "base_url": server.url}]))
     assert server.requests == [] and Store().bill("judge").empty

@@ -17,8 +17,10 @@ import pytest
 from conftest import HERE, heed_interrupts, writable_copy
 from filelock import FileLock
 
+from dre import judges
 from dre.datasets import registry
 from dre.errors import DreError
+from dre.judges.providers import Reply
 from dre.paper import books, notebook, verdicts
 from dre.paper import run as paper
 from dre.paper.profile import profile
@@ -68,6 +70,7 @@ def root(tmp_path, monkeypatch):
     monkeypatch.setattr(registry, "absent", lambda names=None: [])
     monkeypatch.setattr(paper, "_prepare", lambda settings: [])
     monkeypatch.setattr(verdicts, "write", lambda settings: "")
+    monkeypatch.setenv("DRE_STORE", str(tmp_path / "replies.sqlite"))
     return tmp_path
 
 
@@ -157,10 +160,33 @@ def test_a_notebook_runs_again_when_a_model_is_trained_or_a_file_that_it_wrote_i
     run(quick.root)
     (quick.root / "results/public/a.csv").unlink()
     assert run(quick.root) == ["01"]
+    (quick.root / "build/public/notebooks/02_b.ipynb").unlink()
+    assert run(quick.root) == ["02"]
     model = quick.root / "build/public/models/m/slm.json"
     model.parent.mkdir(parents=True)
     model.write_text("{}")
     assert run(quick.root) == ["00", "01", "02"]
+
+
+def test_a_retraining_runs_every_notebook_and_one_at_a_time_since_it_records(quick, monkeypatch):
+    run(quick.root)
+    quick.log.clear()
+    monkeypatch.setenv("RETRAIN", "1")
+    edit(
+        quick.root / "notebooks/00_start.ipynb", "import pandas", "time.sleep(0.3)\\nimport pandas"
+    )
+    assert run(quick.root, jobs=3) == ["00", "01", "02"]
+    assert [what for what, _ in quick.log] == ["start", "end"] * 3
+
+
+def test_a_reply_that_is_stored_makes_the_notebooks_of_live_judges_run_again(quick):
+    live = {"judges": ("openai:any",)}
+    assert run(quick.root, "mini", **live) == ["00", "01", "02"]
+    judge = judges.open("openai:any")
+    pairs = [{"pair_id": "a", "context": ("Hello.",), "response": "Hi."}]
+    judge.store.put(*judge.requests(pairs, "llm_only"), Reply('{"score": 3}', "ok"), 0.1, 1)
+    assert run(quick.root, "mini", **live) == ["00", "01", "02"]
+    assert run(quick.root, "mini", **live) == []
 
 
 def test_beside_each_other_a_notebook_waits_for_those_that_it_needs(quick):
