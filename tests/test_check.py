@@ -4,10 +4,11 @@ import os
 
 import pytest
 from conftest import writable_copy
-from judge_servers import Server, openai
+from judge_servers import Server, error, openai
 from test_authors import written
 
 from dre.errors import DreError
+from dre.judges import prompts
 from dre.judges.store import Store
 from dre.paper import ask, check, run
 from dre.paper.profile import PCAFSettings, TrainingSet, profile
@@ -57,6 +58,16 @@ def test_what_a_profile_names_and_nobody_has_is_refused(changes, message):
         check.check(settings_with(**changes))
 
 
+def test_a_prompt_of_ones_own_has_the_scale_that_fusions_take(tmp_path):
+    text = (prompts.FOLDER / "llm_only.txt").read_text()
+    own = tmp_path / "own.txt"
+    own.write_text(text)
+    assert check.check(settings_with(prompts={"llm_only": str(own)}))
+    own.write_text(text.replace("scale: [0.0, 5.0]", "scale: [1, 10]"))
+    with pytest.raises(DreError, match=r"prompts, llm_only: own asks for a score on \(1.*0.*5"):
+        check.check(settings_with(prompts={"llm_only": str(own)}))
+
+
 def test_a_key_that_is_missing_is_found_before_anything_is_trained(server, tmp_path, monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY")
     for name in ("DRE_ROOT", "PYTHONPATH", "TOKENIZERS_PARALLELISM"):
@@ -68,12 +79,40 @@ def test_a_key_that_is_missing_is_found_before_anything_is_trained(server, tmp_p
         run.run(settings)
 
 
+@pytest.mark.parametrize(("name", "is_trained"), [("mini", True), ("public", False)])
+def test_models_are_trained_before_notebooks_but_for_the_profile_with_recorded_scores(
+    name, is_trained, tmp_path, monkeypatch
+):
+    trained = []
+    monkeypatch.setattr(ask, "train", trained.append)
+    monkeypatch.setattr(check, "check", lambda settings: [])
+    monkeypatch.setattr(run, "_fetch_public_data", lambda settings: None)
+    (tmp_path / "notebooks").mkdir()
+    run._prepare(profile(name).model_copy(update={"root": tmp_path}))
+    assert bool(trained) == is_trained
+
+
 def test_an_address_that_does_not_answer_is_found_and_one_that_does_is_asked_nothing(server):
     assert check.check(settings_with(judges=[{"model": "openai:any", "base_url": server.url}]))
     assert server.requests == [] and Store().bill("judge").empty
     nobody = {"model": "ollama:any", "base_url": "http://127.0.0.1:9"}
     with pytest.raises(DreError, match=r"ollama:any: http://127.0.0.1:9 does not answer"):
         check.check(settings_with(judges=[nobody]))
+
+
+def test_a_judge_that_never_replied_is_refused_though_its_errors_are_stored(server, monkeypatch):
+    judge = {"model": "openai:any", "base_url": server.url}
+    settings = settings_with(judges=[judge], notebooks=["03_classification"])
+    server.script = lambda request: error("openai", 401, "no such key")
+    assert ask.ask(settings)
+    assert Store().bill("judge")["errors"].sum() > 0
+
+    def refuse(*_, **__):
+        raise OSError("refused")
+
+    monkeypatch.setattr(check, "urlopen", refuse)
+    with pytest.raises(DreError, match="does not answer"):
+        check.check(settings)
 
 
 def test_what_can_be_used_of_the_authors_sets_is_said_and_too_little_is_refused(tmp_path):

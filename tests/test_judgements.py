@@ -96,6 +96,14 @@ def test_of_a_judge_that_lacks_replies_nothing_is_read_and_the_reason_is_told_on
     assert len(server.requests) == 4
 
 
+def test_one_reply_in_a_hundred_may_be_absent_and_two_may_not(server):
+    judge = panel_of(server)
+    judge.ask(MINI.head(98), "llm_only")
+    assert judge.scores(MINI.head(100)) is None
+    judge.ask(MINI.head(99), "llm_only")
+    assert list(judge.scores(MINI.head(100))["status"]) == ["ok"] * 99 + ["missing"]
+
+
 def test_a_reply_that_cannot_be_read_is_one_that_came(server):
     judge = panel_of(server, plain=True, concurrency=1)
     server.script = lambda request: openai("4" if len(server.requests) % 3 else "I cannot say.")

@@ -25,7 +25,7 @@ from dre.audit import measures
 from dre.datasets import dialogues, ratings
 from dre.environment import ADDRESS
 from dre.paper import conversation
-from dre.paper.books import OF_COMMITTED, code_cells, notebooks, source
+from dre.paper.books import code_cells, notebooks, source
 from dre.paper.profile import COMMITTED, profile
 from dre.slm.quotes import own_words
 
@@ -139,7 +139,7 @@ def test_figures_that_are_shown_are_those_in_files(book):
 def test_prose_about_results_is_a_cell_of_its_own_without_a_heading(book):
     """Other profiles leave these cells out, and need the headings."""
     for cell in book.content["cells"]:
-        if OF_COMMITTED in cell["metadata"].get("tags", ()):
+        if COMMITTED in cell["metadata"].get("tags", ()):
             assert cell["cell_type"] == "markdown"
             assert not re.search("^#+ ", source(cell), re.MULTILINE), source(cell)[:60]
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,8 +17,10 @@ import pytest
 from conftest import HERE, heed_interrupts, writable_copy
 from filelock import FileLock
 
+from dre import judges
 from dre.datasets import registry
 from dre.errors import DreError
+from dre.judges.providers import Reply
 from dre.paper import books, notebook, verdicts
 from dre.paper import run as paper
 from dre.paper.profile import profile
@@ -58,6 +61,8 @@ def root(tmp_path, monkeypatch):
     (tmp_path / "dre/a.py").write_text("a = 1")
     (tmp_path / "data/some.txt").write_text("some")
     (tmp_path / "requirements.lock").write_text("a==1")
+    (tmp_path / "results/curve").mkdir(parents=True)
+    (tmp_path / "results/curve/a.json").write_text("1")
     values = {"DRE_ROOT": str(tmp_path), "PYTHONPATH": str(HERE), "RETRAIN": ""}
     for name, value in (values | {notebook.RUN: "", "OMP_NUM_THREADS": "1"}).items():
         monkeypatch.setenv(name, value)  # restored after a run that sets them
@@ -65,6 +70,7 @@ def root(tmp_path, monkeypatch):
     monkeypatch.setattr(registry, "absent", lambda names=None: [])
     monkeypatch.setattr(paper, "_prepare", lambda settings: [])
     monkeypatch.setattr(verdicts, "write", lambda settings: "")
+    monkeypatch.setenv("DRE_STORE", str(tmp_path / "replies.sqlite"))
     return tmp_path
 
 
@@ -83,6 +89,7 @@ def quick(root, monkeypatch):
             try:
                 exec(books.source(cell), names)
             except ZeroDivisionError as error:
+                Path(target).write_text(json.dumps(content))
                 raise RuntimeError("ZeroDivisionError") from error
             cell["outputs"] = [
                 {"output_type": "stream", "name": "stdout", "text": printed},
@@ -117,6 +124,7 @@ def test_a_second_run_has_nothing_to_do(quick):
         ("dre/a.py", "1", "2", ["00", "01", "02"]),
         ("requirements.lock", "1", "2", ["00", "01", "02"]),
         ("data/some.txt", "some", "other", ["00", "01", "02"]),
+        ("results/curve/a.json", "1", "2", ["00", "01", "02"]),
         ("profiles/public.yaml", "resamples: ", "resamples: 9", ["00", "01", "02"]),
         ("profiles/public.yaml", "title: ", "title: a ", []),
         ("notebooks/01_a.ipynb", "It gains.", "It loses.", []),
@@ -128,14 +136,57 @@ def test_a_notebook_runs_again_when_what_it_depends_on_has_changed(quick, file, 
     assert run(quick.root) == stale
 
 
+def test_a_notebook_runs_again_when_a_folder_that_the_profile_names_has_changed(quick):
+    for name in ("encoder", "mine"):
+        (quick.root / name).mkdir()
+        (quick.root / name / "a.txt").write_text("a")
+    edit(quick.root / "profiles/mini.yaml", "encoder: minilm", "encoder: encoder")
+    edit(quick.root / "profiles/mini.yaml", 'recorded:claude-2026-11"]', 'recorded:mine"]')
+    run(quick.root, "mini")
+    for name in ("encoder", "mine"):
+        (quick.root / name / "a.txt").write_text("b")
+        assert run(quick.root, "mini") == ["00", "01", "02"]
+    assert run(quick.root, "mini") == []
+
+
+def test_what_a_killed_run_left_half_written_is_run_again(quick):
+    run(quick.root)
+    (quick.root / "build/public/notebooks/00_start.ipynb").write_text('{"cells": [')
+    (quick.root / "build/public/notebooks/00_start.mark").unlink()  # as soon as it runs
+    assert run(quick.root) == ["00"]
+
+
 def test_a_notebook_runs_again_when_a_model_is_trained_or_a_file_that_it_wrote_is_gone(quick):
     run(quick.root)
     (quick.root / "results/public/a.csv").unlink()
     assert run(quick.root) == ["01"]
+    (quick.root / "build/public/notebooks/02_b.ipynb").unlink()
+    assert run(quick.root) == ["02"]
     model = quick.root / "build/public/models/m/slm.json"
     model.parent.mkdir(parents=True)
     model.write_text("{}")
     assert run(quick.root) == ["00", "01", "02"]
+
+
+def test_a_retraining_runs_every_notebook_and_one_at_a_time_since_it_records(quick, monkeypatch):
+    run(quick.root)
+    quick.log.clear()
+    monkeypatch.setenv("RETRAIN", "1")
+    edit(
+        quick.root / "notebooks/00_start.ipynb", "import pandas", "time.sleep(0.3)\\nimport pandas"
+    )
+    assert run(quick.root, jobs=3) == ["00", "01", "02"]
+    assert [what for what, _ in quick.log] == ["start", "end"] * 3
+
+
+def test_a_reply_that_is_stored_makes_the_notebooks_of_live_judges_run_again(quick):
+    live = {"judges": ("openai:any",)}
+    assert run(quick.root, "mini", **live) == ["00", "01", "02"]
+    judge = judges.open("openai:any")
+    pairs = [{"pair_id": "a", "context": ("Hello.",), "response": "Hi."}]
+    judge.store.put(*judge.requests(pairs, "llm_only"), Reply('{"score": 3}', "ok"), 0.1, 1)
+    assert run(quick.root, "mini", **live) == ["00", "01", "02"]
+    assert run(quick.root, "mini", **live) == []
 
 
 def test_beside_each_other_a_notebook_waits_for_those_that_it_needs(quick):
@@ -154,10 +205,42 @@ def test_a_notebook_that_fails_stops_only_those_that_need_it(quick):
     assert run(quick.root) == ["01", "02"]
 
 
+def test_a_notebook_that_was_not_run_keeps_the_outputs_of_the_code_that_made_them(quick):
+    run(quick.root)
+    edit(quick.root / "notebooks/01_a.ipynb", "import pandas", "1 / 0\\nimport pandas")
+    edit(quick.root / "notebooks/02_b.ipynb", '"2"', '"3"')
+    with pytest.raises(DreError):
+        run(quick.root)
+    book = books.Notebook(quick.root / "notebooks/02_b.ipynb")
+    assert book.content["metadata"]["dre"]["executed"]["code"] != book.code_hash
+
+
+def test_a_notebook_that_is_changed_while_it_runs_keeps_the_change_and_gets_no_outputs(quick):
+    path = quick.root / "notebooks/00_start.ipynb"
+    changed = path.read_text().replace("[1]", "[2]")
+    write(quick.root, "00_start", code(f"open({str(path)!r}, 'w').write({changed!r})"))
+    run(quick.root)
+    assert path.read_text() == changed
+
+
+def test_any_fault_of_one_notebook_leaves_the_others_alone(quick):
+    edit(quick.root / "notebooks/00_start.ipynb", "import pandas", "{}[1]\\nimport pandas")
+    with pytest.raises(DreError, match="00_start.ipynb failed.*KeyError"):
+        run(quick.root)
+    assert [name for what, name in quick.log if what == "end"] == ["01_a", "02_b"]
+
+
 def test_one_notebook_runs_after_those_that_it_needs_if_they_are_stale(quick):
     assert paper.main(["--only", "02"]) == 0
     assert [name for what, name in quick.log if what == "end"] == ["01_a", "02_b"]
     assert paper.main(["--only", "9"]) == 1
+
+
+def test_what_a_needed_notebook_reads_is_trained_and_asked_as_well(quick, monkeypatch):
+    prepared = []
+    monkeypatch.setattr(paper, "_prepare", lambda settings: prepared.extend(settings.notebooks))
+    run(quick.root, notebooks=("02_b",))
+    assert prepared == ["01_a", "02_b"]
 
 
 def test_what_did_not_come_is_told_at_the_end_and_asked_again(quick, monkeypatch):
@@ -191,10 +274,19 @@ def test_the_index_lists_what_notebooks_wrote_and_what_none_writes_any_more_is_d
     assert not (root / "results/public/start.csv").exists()
 
 
+def test_a_run_of_one_notebook_deletes_nothing_of_another_that_had_failed(quick):
+    run(quick.root)
+    edit(quick.root / "notebooks/00_start.ipynb", "import pandas", "1 / 0\\nimport pandas")
+    with pytest.raises(DreError):
+        run(quick.root)
+    run(quick.root, notebooks=("01_a",))
+    assert (quick.root / "results/public/start.csv").exists()
+    assert "start.csv" in (quick.root / "results/public/index.csv").read_text()
+
+
 def test_in_a_new_clone_one_notebook_leaves_what_others_committed(quick):
     run(quick.root)
-    for path in (quick.root / "build").rglob("*.json"):
-        path.unlink()
+    shutil.rmtree(quick.root / "build")
     run(quick.root, notebooks=("01_a",))
     assert (quick.root / "results/public/start.csv").exists()
     assert "start.csv" in (quick.root / "results/public/index.csv").read_text()
@@ -212,6 +304,14 @@ def test_another_profile_leaves_out_prose_about_results_and_the_notebook_itself_
     executed = json.loads((quick.root / "build/mini/notebooks/01_a.ipynb").read_text())
     assert [cell["source"] for cell in executed["cells"][1:]] == ["# A"]
     assert (quick.root / "notebooks/01_a.ipynb").read_text() == before
+
+
+def test_under_another_profile_a_notebook_that_fails_has_no_prose_about_results_either(quick):
+    edit(quick.root / "notebooks/01_a.ipynb", "import pandas", "1 / 0\\nimport pandas")
+    with pytest.raises(DreError):
+        run(quick.root, "mini")
+    executed = quick.root / "build/mini/notebooks/01_a.ipynb"
+    assert "# A" in executed.read_text() and "It gains." not in executed.read_text()
 
 
 def test_two_runs_at_once_are_refused(quick):

@@ -176,6 +176,23 @@ def test_a_judge_that_dies_leaves_its_rows_empty_and_the_others_complete(
     assert ask.ask(settings) == [] and of_dead.scores(pairs) is not None
 
 
+def test_a_label_that_fails_once_comes_before_the_prompt_that_shows_the_accuracy(
+    server, settings_of
+):
+    def script(request):
+        if b"Negative" in request.raw and not failed:
+            failed.append(request)
+            return error("openai", 400, "not now")
+        return replies(request)
+
+    failed = []
+    server.script = script
+    settings = settings_of(labels_per_kind=150, notebooks=("05_case_studies",))
+    assert ask.ask(settings) == [] and failed
+    n_calls = len(server.requests)
+    assert ask.ask(settings) == [] and len(server.requests) == n_calls
+
+
 def test_a_judge_whose_money_ends_says_so_and_the_others_are_asked_to_their_end(
     server, settings_of
 ):
@@ -217,6 +234,15 @@ def test_two_judges_of_one_model_have_a_line_each_in_the_bill(server, settings_o
     assert usd.to_dict() == pytest.approx(
         {"cold": 18 * 0.001, "warm": 14 * 0.003, "all judges": 18 * 0.001 + 14 * 0.003}
     )
+
+
+def test_the_bill_of_several_judges_says_what_has_no_price(server, settings_of):
+    free = live(server, OTHER, price=None, max_usd=None)
+    settings = settings_of(judges=(live(server), free), notebooks=("03_classification",))
+    assert ask.ask(settings, run="now") == []
+    of_live, of_free, in_all, now = bill.in_words(settings, "now").splitlines()[1:]
+    assert "unknown" not in of_live and of_free.endswith("price unknown")
+    assert all("and 14 replies of unknown price" in line for line in (in_all, now))
 
 
 def test_in_a_readers_own_kernel_a_notebook_says_what_it_takes_before_it_asks(
@@ -270,3 +296,16 @@ def test_the_trainings_of_a_profile_are_those_that_its_notebooks_read(settings_o
     assert kinds() == every
     assert kinds("05_case_studies") == {("daily", True)}
     assert kinds("04_correlation") == {(entry.key, True) for entry in SETS}
+
+
+def test_a_model_is_trained_before_notebooks_also_where_an_earlier_one_of_it_is_there(settings_of):
+    for epochs in (1, 2, 1):
+        paper = Model(recipe="paper", epochs=epochs)
+        settings = settings_of(
+            models={"paper": paper, "ours": Model(recipe="ours")}, notebooks=("05_case_studies",)
+        )
+        ask.train(settings)
+        models = (settings.build / "models").glob("daily-paper-seed0-*/slm.json")
+        trained = [json.loads(path.read_text())["recipe"]["stages"][0]["epochs"] for path in models]
+        assert epochs in trained
+    assert sorted(trained) == [1, 2]

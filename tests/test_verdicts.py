@@ -26,6 +26,8 @@ DECIDED = ["reproduced", "smaller", "contradicted", "yes", "no, the opposite"]
         ((0.1, 0.3), 0, 0.4, 1, "smaller"),
         ((0.1, 0.3), 0, None, 1, "reproduced"),
         ((-0.1, 0.3), 0, 0.2, 1, "not shown"),
+        ((0, 0.3), 0, 0.2, 1, "not shown"),
+        ((-0.3, 0), 0, None, 1, "not shown"),
         ((-0.1, 0.3), 0, None, 1, "not shown"),
         ((-0.1, 0.1), 0, 0.2, 1, "not supported"),
         ((-0.3, -0.1), 0, 0.2, 1, "contradicted"),

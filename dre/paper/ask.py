@@ -17,12 +17,13 @@ from dre.paper.judgements import PaidBy, PanelJudge
 from dre.paper.plan import Ask
 from dre.paper.profile import Profile
 
+_ABSENT = ("error", "missing")  # the statuses of what did not come
+
 
 def train(settings: Profile) -> None:
     """Train the models that notebooks of a profile read, and that are not in the build folder."""
     for training in plan.trainings(settings):
-        if not trainings.has_model(settings, *training):
-            trainings.load_or_train(settings, *training)
+        trainings.load_or_train(settings, *training)
 
 
 def ask(settings: Profile, notebook: str | None = None, run: str | None = None) -> list[str]:
@@ -104,11 +105,15 @@ def _ask_judge(
         paid_by = PaidBy(run, bill.account(judge.settings, judge.name, question.table))
         try:
             table = judge.ask(*what, question.examples, paid_by)
+            # A label that comes in a later run changes the accuracy that DRE's prompt shows, and so
+            # all of DRE's replies would be paid for again. What failed is asked once more at once.
+            if table["status"].isin(_ABSENT).any():
+                table = judge.ask(*what, question.examples, paid_by)
         except DreError as error:
             why_ended = str(error)
             table = judge.replies(*what, examples=question.examples)
         print(f"{judge.name}: {about}: {len(table):,} pairs", flush=True)
-        absent = table[table["status"].isin(["error", "missing"])]
+        absent = table[table["status"].isin(_ABSENT)]
         if len(absent):
             reason = why_ended or [*absent["reason"]][0]
             counts = f"{len(absent):,} of {len(table):,} replies"

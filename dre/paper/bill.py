@@ -14,7 +14,8 @@ from dre.paper.profile import Profile
 
 NAME = "bill_of_run"
 _BETWEEN = " | "  # the parts of an account
-_SUMS = ["replies", "errors", "lost", "input_tokens", "output_tokens", "usd", "usd_lost", "seconds"]
+_SUMS = ["replies", "unpriced", "errors", "lost", "input_tokens", "output_tokens"]
+_SUMS += ["usd", "usd_lost", "seconds"]
 
 
 def account(profile: Profile, judge: str, table: str) -> str:
@@ -67,6 +68,8 @@ def in_words(profile: Profile, run: str) -> str:
 def _one_line(row):
     """Return a line of a bill in words."""
     usd = "price unknown" if math.isnan(row["usd"]) else f"${row['usd']:.4f}"
+    if 0 < row["unpriced"] < row["replies"]:
+        usd += f" and {row['unpriced']:,.0f} replies of unknown price"
     lost = f", of this at most ${row['usd_lost']:.4f} for lost calls" if row["lost"] else ""
     return f"{row['replies']:,.0f} replies, {row['errors']:,.0f} errors, {usd}{lost}"
 

@@ -11,7 +11,6 @@ from dre.files import replace
 from dre.paper.profile import COMMITTED
 
 INJECTED = "injected-parameters"  # the tag of the cell that papermill adds
-OF_COMMITTED = COMMITTED  # the tag of prose that states results of the committed profile
 _PROJECT_NAME = re.compile(r"\d\d_[a-z\d_]+\.ipynb")  # not 04_correlation-Copy1.ipynb
 #: What a notebook prints of Python's version, and of the build of torch, such as ``+cpu``.
 _MACHINE = re.compile(r" · Python 3\.[\w.+]+(?= · )|(?<=\d)\+(?:cpu|cu\d+)\b")
@@ -70,11 +69,14 @@ def notebooks(folder: Path) -> list[Notebook]:
 
 
 def without_prose_of_committed(content: dict) -> dict:
-    """Return a notebook without the prose that states results of the committed profile."""
+    """Return a notebook without the prose that states results of the committed profile.
+
+    Its cells have the name of that profile as a tag.
+    """
     kept = []
     for cell in content["cells"]:
         is_prose = cell["cell_type"] == "markdown"
-        if not (is_prose and OF_COMMITTED in cell["metadata"].get("tags", ())):
+        if not (is_prose and COMMITTED in cell["metadata"].get("tags", ())):
             kept.append(cell)
     return {**content, "cells": kept}
 
@@ -82,9 +84,13 @@ def without_prose_of_committed(content: dict) -> dict:
 def commit(book: Notebook, executed: Path, root: Path) -> bool:
     """Put the outputs of an executed copy into a notebook; return whether that changed it.
 
+    A notebook whose code was changed while it ran is left alone.
+
     Messages on standard error, folders of this machine, its Python and its build of torch are left
     out, so that equal results give equal files.
     """
+    if Notebook(book.path).code_hash != book.code_hash:
+        return False
     before = book.path.read_text(encoding="utf-8")
     content = json.loads(before)
     executed_cells = code_cells(json.loads(executed.read_text(encoding="utf-8")))

@@ -40,7 +40,7 @@ def check(settings: Profile) -> list[str]:
     for name, file in settings.prompts.items():
         with _named(f"{place}, prompts, {name}"):
             _expect([name], prompts.names())
-            prompts.load(settings.root / file)
+            _fits(prompts.load(settings.root / file), prompts.load(name))
     with _named(f"{place}, metrics"):
         _expect(settings.metrics, printed_metrics.MODELS)
     with _named(f"{place}, extra"):
@@ -48,7 +48,7 @@ def check(settings: Profile) -> list[str]:
         _expect(settings.extra.graded, recordings.names())
     with _named(f"{place}, cases"):
         plan.printed_replies(settings)
-    have_answered = set(bill.calls(settings)["judge"])
+    have_answered = set(bill.calls(settings).query("replies > 0")["judge"])
     for judge in judgements.panel(settings):
         try:
             with _named(f"{place}, judges, {judge.name}"):
@@ -85,6 +85,15 @@ def _expect(names: Iterable[str], known: Iterable[str]) -> None:
     for name in names:
         if name not in known:
             raise DreError(f"there is no {name}, expected one of {', '.join(known)}")
+
+
+def _fits(own: prompts.Prompt, built_in: prompts.Prompt) -> None:
+    """Raise a DreError if a prompt of the user's has another scale than fusions and tables take."""
+    if (own.kind, own.scale) != (built_in.kind, built_in.scale):
+        raise DreError(
+            f"{own.name} asks for a {own.kind} on {own.scale}, and what replaces {built_in.name} "
+            f"has to ask for a {built_in.kind} on {built_in.scale}"
+        )
 
 
 def _reach(judge: PanelJudge) -> list[str]:

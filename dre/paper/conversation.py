@@ -4,37 +4,29 @@ Its replies are the case of Table 6 that `dre.paper.plan.followed_case` returns.
 """
 
 import re
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import matplotlib.pyplot as plt
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.font_manager import FontProperties
 from matplotlib.layout_engine import PlaceHolderLayoutEngine
-from matplotlib.patches import FancyBboxPatch
-from matplotlib.textpath import text_to_path
 
 from dre import fusion
 from dre.paper.judgements import PanelJudge, slm_scores
 from dre.tables import number
 
-#: What replies are called.
-NAMES = tuple("ABCDE")
+#: What the two replies are called.
+NAMES = ("A", "B")
 #: Sizes in inches. The picture is narrow, so that its words can be read on a phone.
 _WIDTH = 5.0
-_LINE = 0.19
-_PADDING = 0.1
-_GAP = 0.13
+_LINE = 0.17
+_PADDING = 0.17  # between the edge of a column and the words in a bubble
+_CHARACTERS = 13  # that have room in an inch
 _FONT = 10  # points
-_POINTS = 72  # in an inch
-_BUBBLE = 3.9
 _SCORES_FROM = 3.35  # where the columns of scores are, and how far apart
 _SCORES_APART = 1.05
-_TURN_FILL = "0.92"
-_REPLY_FILL = "white"
-_EDGE = "0.25"
 
 
 class Column(NamedTuple):
@@ -46,7 +38,7 @@ class Column(NamedTuple):
 
 
 def columns(case: pd.DataFrame) -> list[Column]:
-    """Return the replies of a case, with the first of `NAMES`."""
+    """Return the replies of a case, with their `NAMES`."""
     return [Column(*row) for row in zip(NAMES, case["context"], case["response"])]
 
 
@@ -81,25 +73,17 @@ def scores(
             return steps({}), pd.DataFrame()
         numbers = slm_scores(case, slm)
         return steps({("small model, paper", 2): numbers["score_slm"]}), numbers
-    numbers = shown.assign(plain=alone["score"], hinted=hinted["score"])
-    return steps(_by_step(numbers)), numbers
-
-
-def _by_step(numbers):
-    """Return the scores of each step for `steps`, from the numbers that `scores` returns."""
-    s_d = numbers["s_d"]
-    s_p = numbers["s_p"]
-    score_slm = numbers["score_slm"]
-    plain = numbers["plain"]
-    hinted = numbers["hinted"]
-    return {
-        ("small model, paper", 2): score_slm,
+    plain = alone["score"]
+    refined = hinted["score"]
+    scores_by_step = {
+        ("small model, paper", 2): shown["score_slm"],
         ("judge alone", 5): plain,
-        ("SLIDE", 2): fusion.slide(score_slm, plain),
-        ("judge, shown the numbers", 5): hinted,
-        ("Ex-DRE", 10): fusion.ex_dre(s_d, s_p, plain),
-        ("DRE", 10): fusion.dre(s_d, s_p, hinted),
+        ("SLIDE", 2): fusion.slide(shown["score_slm"], plain),
+        ("judge, shown the numbers", 5): refined,
+        ("Ex-DRE", 10): fusion.ex_dre(shown["s_d"], shown["s_p"], plain),
+        ("DRE", 10): fusion.dre(shown["s_d"], shown["s_p"], refined),
     }
+    return steps(scores_by_step), shown.assign(plain=plain, hinted=refined)
 
 
 def steps(
@@ -121,11 +105,8 @@ def steps(
     """
     rows = []
     for (who, highest), values in scores_by_step.items():
-        by_name = {name: float(value) for name, value in zip(names, values)}
-        rows.append({"who": who, "of": highest, **by_name})
-    if not rows:
-        return pd.DataFrame(columns=["who", "of", *names])
-    return pd.DataFrame(rows)
+        rows.append((who, highest, *map(float, values)))
+    return pd.DataFrame(rows, columns=["who", "of", *names])
 
 
 def show(turns: Sequence[str], replies: Iterable[tuple[str, str]] = ()) -> None:
@@ -156,12 +137,13 @@ def _plain(text):
 def in_words(pictured: Sequence[Column], table: pd.DataFrame) -> str:
     """Return what `draw` shows in words, for those who do not see it."""
     sentences = []
-    shares_turns = len({tuple(column.turns) for column in pictured}) == 1
-    if shares_turns:
-        sentences.append(f"A conversation: {' – '.join(pictured[0].turns)}")
     for column in pictured:
-        before = "" if shares_turns else f" to {' – '.join(column.turns)}"
-        sentences.append(f"Reply {column.name}{before}: {column.reply}")
+        turns = " – ".join(column.turns)
+        if not sentences:
+            sentences.append(f"A conversation: {turns}")
+        elif column.turns != pictured[0].turns:
+            sentences.append(f"Another one: {turns}")
+        sentences.append(f"Reply {column.name}: {column.reply}")
     for row in table.to_dict("records"):
         values = [f"{number(row[column.name])} for {column.name}" for column in pictured]
         sentences.append(f"{row['who']}, of {row['of']}: {' and '.join(values)}.")
@@ -183,94 +165,54 @@ def draw(pictured: Sequence[Column], table: pd.DataFrame) -> Figure:
     figure = plt.figure(figsize=(_WIDTH, 1), layout=PlaceHolderLayoutEngine(True, True))
     ax = figure.add_axes((0, 0, 1, 1))
     ax.set_axis_off()
-    width = (_WIDTH - _GAP * (len(pictured) - 1)) / len(pictured)
-    lefts = [k * (width + _GAP) for k in range(len(pictured))]
-    bubbles = [(column.turns, left, width, 0.92 * width) for column, left in zip(pictured, lefts)]
+    width = _WIDTH / len(pictured)
+    lefts = [k * width for k in range(len(pictured))]
+    conversations = [(column.turns, left, width) for column, left in zip(pictured, lefts)]
     if len({tuple(column.turns) for column in pictured}) == 1:
-        bubbles = [(pictured[0].turns, 0, _WIDTH, _BUBBLE)]
-    y = max(_draw_turns(ax, *turns, 0.05) for turns in bubbles)
+        conversations = [(pictured[0].turns, 0, _WIDTH)]
     ends = []
+    for turns, left, room in conversations:
+        y = 0.15
+        for k, turn in enumerate(turns):
+            y = _draw_bubble(ax, turn, left, y, room, "0.92", is_answer=k % 2 == 1)
+        ends.append(y)
+    y = max(ends)
     for column, left in zip(pictured, lefts):
-        ax.text(left + 0.04, y + 0.1, column.name, size=_FONT, weight="bold", va="center")
-        bubble = _Bubble(column.reply, width)
-        ends.append(bubble.draw(ax, left, y + 0.24, width, _REPLY_FILL))
-    y = _draw_scores(ax, pictured, table, max(ends) + 0.12)
+        ax.text(left + _PADDING, y, column.name, size=_FONT, weight="bold", va="center")
+        ends.append(_draw_bubble(ax, column.reply, left, y + 0.23, width, "white"))
+    y = _draw_scores(ax, pictured, table, max(ends))
     figure.set_size_inches(_WIDTH, y)
     ax.set(xlim=(0, _WIDTH), ylim=(y, 0))
     return figure
 
 
-def _draw_turns(ax, turns, left, width, widest, y):
-    """Draw turns, every other one to the right, and return where they end."""
-    for k, turn in enumerate(turns):
-        bubble = _Bubble(turn, widest)
-        x = left if k % 2 == 0 else left + width - bubble.width
-        y = bubble.draw(ax, x, y, bubble.width, _TURN_FILL) + _GAP
-    return y
-
-
-class _Bubble:
-    """A text in lines, and the width in inches of a bubble around it, which has a greatest one."""
-
-    def __init__(self, text: str, widest: float):
-        self.lines = _wrapped(text, widest - 2 * _PADDING)
-        self.width = max(map(_width, self.lines)) + 2.5 * _PADDING
-
-    def draw(self, ax: Axes, x: float, y: float, width: float, fill: str) -> float:
-        """Draw the bubble with its upper left corner at (x, y), and return where it ends."""
-        height = len(self.lines) * _LINE + 2 * _PADDING
-        box = FancyBboxPatch(
-            (x + 0.03, y),
-            width - 0.06,
-            height,
-            boxstyle="round,pad=0,rounding_size=0.1",
-            facecolor=fill,
-            edgecolor=_EDGE,
-            linewidth=0.9,
-        )
-        ax.add_patch(box)
-        for k, line in enumerate(self.lines):
-            middle = y + _PADDING + (k + 0.5) * _LINE
-            ax.text(x + _PADDING, middle, line, size=_FONT, va="center")
-        return y + height
-
-
-def _wrapped(text, width):
-    """Return a text in lines of at most so many inches, if no word is longer."""
-    lines = []
-    line = ""
-    for word in text.split():
-        longer = f"{line} {word}".strip()
-        if line and _width(longer) > width:
-            lines.append(line)
-            longer = word
-        line = longer
-    return [*lines, line]
-
-
-def _width(text):
-    """Return how many inches wide a text is."""
-    font = FontProperties(size=_FONT)
-    points, _, _ = text_to_path.get_text_width_height_descent(text, font, False)
-    return points / _POINTS
+def _draw_bubble(ax, text, left, y, room, fill, is_answer=False):
+    """Draw a text in a speech bubble, an answer on the right, and return where the next begins."""
+    lines = textwrap.wrap(text, int(_CHARACTERS * (room - 2 * _PADDING)))
+    x = left + room - _PADDING if is_answer else left + _PADDING
+    side = "right" if is_answer else "left"
+    look = {"boxstyle": "round,pad=0.6", "facecolor": fill, "edgecolor": "0.25", "linewidth": 0.9}
+    words = "\n".join(lines)
+    ax.text(x, y, words, size=_FONT, ha=side, va="top", multialignment="left", bbox=look)
+    return y + _LINE * len(lines) + 0.3
 
 
 def _draw_scores(ax, pictured, table, y):
     """Draw the table of scores below a height, and return where it ends."""
     centres = [_SCORES_FROM + k * _SCORES_APART for k in range(len(pictured))]
+    look = {"size": _FONT, "va": "center"}
     for column, x in zip(pictured, centres):
-        ax.text(x, y + _LINE / 2, column.name, size=_FONT, weight="bold", ha="center", va="center")
-    y += 1.25 * _LINE
+        ax.text(x, y, column.name, weight="bold", ha="center", **look)
     for row in table.to_dict("records"):
-        ax.plot([0.03, _WIDTH - 0.03], [y, y], color="0.8", linewidth=0.7)
-        middle = y + 0.65 * _LINE
-        ax.text(0.04, middle, f"{row['who']}, of {row['of']}", size=_FONT, va="center")
+        y += 1.5 * _LINE
+        ax.axhline(y - 0.75 * _LINE, color="0.8", linewidth=0.7)
+        ax.text(_PADDING, y, f"{row['who']}, of {row['of']}", **look)
         values = [row[column.name] for column in pictured]
         for value, x in zip(values, centres):
             is_best = value == max(values) and values.count(value) == 1
-            weight = "bold" if is_best else "normal"
-            ax.text(x, middle, number(value), size=_FONT, weight=weight, ha="center", va="center")
+            ax.text(
+                x, y, number(value), weight="bold" if is_best else "normal", ha="center", **look
+            )
             if is_best:
-                ax.plot([x + 0.3], [middle], "o", color="black", markersize=4.5)
-        y += 1.3 * _LINE
-    return y + 0.05
+                ax.plot([x + 0.3], [y], "o", color="black", markersize=4.5)
+    return y + _LINE

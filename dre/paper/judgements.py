@@ -151,9 +151,6 @@ class PanelJudge:
         self._n_absent = {}  # by prompt, how many replies did not come, and of how many
         self._why_no_numbers = ""
 
-    def __repr__(self) -> str:
-        return f"PanelJudge({self.name!r})"
-
     # What it said of pairs
 
     def scores(

@@ -91,13 +91,13 @@ def _list_file(profile, notebook):
     return profile.build / "files" / f"{notebook}.json"
 
 
-def files_of(profile: Profile, notebook: str) -> list[dict[str, str]] | None:
-    """Return what a notebook wrote when the runner last ran it, or None if it has not.
+def files_of(profile: Profile, notebook: str) -> list[dict[str, str]]:
+    """Return what a notebook wrote when the runner last ran it.
 
     Each file is a dict with ``file, notebook, caption``.
     """
     path = _list_file(profile, notebook)
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
 
 
 class Book:

@@ -7,6 +7,7 @@ same architecture with random weights, and on files of the same form.
 """
 
 import ast
+import itertools
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
@@ -91,17 +92,16 @@ def make(items_by_set: Mapping[str, pd.DataFrame], models: Mapping[str, str]) ->
     for key, model_name in models.items():
         try:
             score, origin = makers[key](model_name)
-        except ModuleNotFoundError as error:
-            reason = f"needs {error.name}: {how_to_install('metrics')}"
+        except (ImportError, OSError, ValueError, LookupError, DreError) as error:
+            reason = f"{model_name} cannot be loaded: {' '.join(str(error).split())[:200]}"
+            if isinstance(error, ImportError):
+                reason = f"needs {error.name}: {how_to_install('metrics')}"
             made.missing.update(dict.fromkeys(ROWS[key], reason))
-        except (OSError, ValueError, LookupError, DreError) as error:
-            reason = f"{model_name} cannot be loaded: {_first_line(error)}"
-            made.missing.update(dict.fromkeys(ROWS[key], reason))
-        else:
-            for name, items in items_by_set.items():
-                rows = pd.DataFrame(score(items), index=items.index, columns=ROWS[key])
-                tables[name][ROWS[key]] = rows
-            made.origins.update(dict.fromkeys(ROWS[key], origin))
+            continue
+        for name, items in items_by_set.items():
+            rows = pd.DataFrame(score(items), index=items.index, columns=ROWS[key])
+            tables[name][ROWS[key]] = rows
+        made.origins.update(dict.fromkeys(ROWS[key], origin))
     return made
 
 
@@ -162,7 +162,7 @@ def origins(encoder: str, made: Made) -> pd.DataFrame:
     }
     by_row = own | made.origins
     rows = []
-    for row in (row for rows_of_model in ROWS.values() for row in rows_of_model):
+    for row in itertools.chain(*ROWS.values()):
         rows.append((row, by_row.get(row, ""), made.missing.get(row, "")))
     return pd.DataFrame(rows, columns=["metric", "made_by", "missing"])
 
@@ -179,11 +179,6 @@ def with_origins(table: pd.DataFrame, encoder: str, made: Made) -> pd.DataFrame:
         return table
     made_by = pd.Series(origins(encoder, made).set_index("metric")["made_by"])
     return table.assign(made_by=pd.Series(table["method"]).map(str).map(made_by))
-
-
-def _first_line(error):
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return lines[0]
 
 
 # What each model makes of a set: a function of items, and where its numbers come from
@@ -486,14 +481,11 @@ def _get_nltk_data(path, name):
     """Download a resource of NLTK if NLTK does not find it."""
     import nltk
 
-    for is_downloaded in (False, True):
-        try:
-            nltk.data.find(path)
-            return
-        except LookupError:
-            if not is_downloaded:
-                nltk.download(name, quiet=True)
-    raise TryLater(
-        f"NLTK has no {path}: connect to the network, or put it into a folder that the "
-        "variable NLTK_DATA names"
-    )
+    try:
+        nltk.data.find(path)
+    except LookupError:
+        if not nltk.download(name, quiet=True):
+            raise TryLater(
+                f"NLTK has no {path}: connect to the network, or put it into a folder that the "
+                "variable NLTK_DATA names"
+            ) from None

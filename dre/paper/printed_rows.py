@@ -203,8 +203,6 @@ def slide_table2(
 def _why_not(judge, row_name):
     """Return why a row of a judge may be missing."""
     prompt = _PROMPTS.get(row_name, "slide_a1")
-    if judge.is_live and not judge.asks(prompt):
-        return f"optional_prompts does not name {prompt}"
     return judge.why_absent(prompt) or "this judge was not asked in this way"
 
 

@@ -170,7 +170,7 @@ class Profile(BaseModel, extra="forbid", frozen=True):
     name: StrictStr
     title: StrictStr
     needs: StrictStr
-    encoder: StrictStr
+    encoder: FileName
     recipes: tuple[StrictStr, ...] = Field(min_length=1)
     seeds: tuple[StrictInt, ...] = Field(min_length=1)
     models: dict[str, Model]

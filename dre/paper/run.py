@@ -2,7 +2,7 @@
 
 A notebook is stale when its code, the package, the profile, the locked versions, data, recordings,
 stored replies, trained models or a notebook that it needs has changed. All of that is one hash,
-which its executed copy in ``build/`` carries. Without make, as on Windows or under conda, the
+which stands beside its executed copy in ``build/``. Without make, as on Windows or under conda, the
 command is ``python -m dre.paper --profile public``.
 """
 
@@ -30,10 +30,10 @@ from dre.judges.store import Store
 from dre.paper import check, verdicts, website, words
 from dre.paper.books import Notebook, commit, notebooks, without_prose_of_committed
 from dre.paper.notebook import RUN, files_of
-from dre.paper.profile import COMMITTED, Profile, check_clone, profile, root
+from dre.paper.profile import COMMITTED, RECORDED, Profile, check_clone, profile, root
 
 #: What every notebook depends on, besides its code and its profile.
-_INPUTS = ("requirements.lock", "dre/**/*", "data/**/*", "results/**/*.csv")
+_INPUTS = ("requirements.lock", "dre/**/*", "data/**/*", "results/**/*", "docs/*.png")
 _INDEX = ["file", "notebook", "caption"]
 
 
@@ -61,29 +61,37 @@ def run(settings: Profile, jobs: int = 2) -> list[str]:
 
 def _run(settings, jobs):
     print(f"profile {settings.name}: {settings.title}; needs {settings.needs}", flush=True)
-    books = _books_of(settings)
+    settings = with_needed(settings)
     not_come = []
-    if any(_is_stale(settings, book, mark) for book, mark in marks(settings, books).items()):
+    if any(_is_stale(settings, book, mark) for book, mark in marks(settings).items()):
         not_come = _prepare(settings)
     # A judge that has not answered all is asked again by the next run, and so all run again.
-    new_marks = marks(settings, books, is_complete=not not_come)
+    new_marks = marks(settings, is_complete=not not_come)
     stale = {book: mark for book, mark in new_marks.items() if _is_stale(settings, book, mark)}
     ran, failures = _execute_together(settings, stale, jobs)
 
-    _write_index(settings, may_delete=not failures)
+    _write_index(settings)
     print(verdicts.write(settings), flush=True)
-    for step in (_bring_committed_files_up_to_date, _build_book):
+    if settings.name == COMMITTED:
+        ended = [book for book, mark in new_marks.items() if not _is_stale(settings, book, mark)]
         try:
-            step(settings)
+            _bring_committed_files_up_to_date(settings, ended)
         except DreError as error:
             failures.append(str(error))
+    try:
+        _build_book(settings)
+    except DreError as error:
+        failures.append(str(error))
     if failures or not_come:
         raise DreError("\n".join([*failures, *not_come]))
     return ran
 
 
-def _books_of(settings):
-    """Return the notebooks that a profile runs, in their order, with those that they need."""
+def with_needed(settings: Profile) -> Profile:
+    """Return a profile with the names of all notebooks that it runs: its own, and what they need.
+
+    DreError if there is no such notebook.
+    """
     books = {book.name: book for book in notebooks(settings.root)}
     names = set(settings.notebooks or books)
     unknown = sorted(names - set(books))
@@ -92,7 +100,7 @@ def _books_of(settings):
     for book in reversed(books.values()):
         if book.name in names:
             names.update(book.needs)
-    return [book for book in books.values() if book.name in names]
+    return settings.model_copy(update={"notebooks": tuple(sorted(names))})
 
 
 def _prepare(settings):
@@ -139,10 +147,8 @@ def _fetch_public_data(settings):
 # Which notebooks are stale
 
 
-def marks(
-    settings: Profile, books: list[Notebook], is_complete: bool = True
-) -> dict[Notebook, str]:
-    """Return for each notebook the hash of all that it depends on.
+def marks(settings: Profile, is_complete: bool = True) -> dict[Notebook, str]:
+    """Return for each notebook that a profile names the hash of all that it depends on.
 
     With `is_complete` false they are marks that no run finds again: it runs all of them anew.
     """
@@ -153,17 +159,18 @@ def marks(
         with path.open("rb") as file:
             shared.update(hashlib.file_digest(file, "sha256").digest())
         shared.update(path.name.encode())
-    if settings.reads_public_data:
-        shared.update(" ".join(registry.absent()).encode())
     if settings.has_live_judge:
         store = Store()
         shared.update(store.bill("account", "judge", "prompt").to_csv().encode())
         store.close()
     by_name = {}
+    chosen = {}
     for book in notebooks(settings.root):
         decisive = [shared.hexdigest(), book.code_hash, *(by_name[name] for name in book.needs)]
         by_name[book.name] = hashlib.sha256(json.dumps(decisive).encode()).hexdigest()
-    return {book: by_name[book.name] for book in books}
+        if book.name in settings.notebooks:
+            chosen[book] = by_name[book.name]
+    return chosen
 
 
 def _inputs(settings, asked):
@@ -179,20 +186,28 @@ def _inputs(settings, asked):
         path = settings.root / text
         if path.is_file():
             yield path
+    recordings = [judge.model.removeprefix(RECORDED) for judge in settings.judge_settings]
+    for name in (settings.encoder, *settings.metrics.values(), *recordings):
+        folder = settings.root / name
+        yield from sorted(path for path in folder.rglob("*") if path.is_file())
 
 
 def _executed_copy(settings, book):
     return settings.build / "notebooks" / book.path.name
 
 
+def _mark_file(settings, book):
+    """Where the mark of a notebook stands since it ended; it is gone while the notebook runs."""
+    return _executed_copy(settings, book).with_suffix(".mark")
+
+
 def _is_stale(settings, book, mark):
     """Whether a notebook has to run: it did not end with this mark, or what it wrote is gone."""
-    executed = _executed_copy(settings, book)
-    if not executed.is_file():
+    mark_file = _mark_file(settings, book)
+    if not mark_file.is_file() or mark_file.read_text() != mark:
         return True
-    mark_of_last_run = json.loads(executed.read_text(encoding="utf-8"))["metadata"].get("mark")
-    files = [settings.root / entry["file"] for entry in files_of(settings, book.name) or ()]
-    return mark_of_last_run != mark or not all(file.is_file() for file in files)
+    written = [settings.root / entry["file"] for entry in files_of(settings, book.name)]
+    return not all(file.is_file() for file in (_executed_copy(settings, book), *written))
 
 
 # Running them
@@ -236,11 +251,9 @@ def _execute_together(settings, stale, jobs):
                     error = future.exception()
                     if error is None:
                         ended.append(book.name)
-                    elif isinstance(error, DreError | OSError):
+                    else:
                         failures[book.name] = str(error)
                         print(error, flush=True)
-                    else:
-                        raise error
         except BaseException:  # such as an interrupt: the pool ends when its kernels do
             while not all(future.done() for future in running):
                 _kill_kernels()
@@ -261,15 +274,18 @@ def _kill_kernels():
 def _execute(settings, book, mark):
     """Execute a notebook into the build folder. Its mark is written last: a killed run has none."""
     import papermill
-    from papermill.exceptions import PapermillExecutionError
 
     print(f"{book.name}: running", flush=True)
     started = time.monotonic()
     executed = _executed_copy(settings, book)
-    executed.parent.mkdir(exist_ok=True)
+    content = book.content
+    if settings.name != COMMITTED:
+        content = without_prose_of_committed(content)
     try:
+        _mark_file(settings, book).unlink(missing_ok=True)
+        replace(executed, json.dumps(content))
         papermill.execute_notebook(
-            book.path,
+            executed,
             executed,
             {"profile": settings.name},
             kernel_name="python3",
@@ -279,22 +295,20 @@ def _execute(settings, book, mark):
             stderr_file=sys.stderr,  # such as the epochs of a training
             extra_arguments=["--log-level=CRITICAL"],
         )
-    except (PapermillExecutionError, RuntimeError) as error:  # RuntimeError: the kernel died
+        replace(_mark_file(settings, book), mark)
+    except Exception as error:  # whatever it is: other notebooks run
         raise DreError(
             f"{book.path.name} {_failure(error)}; as far as it came: {executed}"
         ) from error
-    content = json.loads(executed.read_text(encoding="utf-8"))
-    if settings.name != COMMITTED:
-        content = without_prose_of_committed(content)
-    content["metadata"]["mark"] = mark
-    replace(executed, json.dumps(content, ensure_ascii=False, indent=1) + "\n")
     print(f"{book.name}: done in {time.monotonic() - started:.0f} s", flush=True)
 
 
 def _failure(error: Any) -> str:
     """Return in which cell and at which line a notebook failed, and how."""
-    if isinstance(error, RuntimeError):
-        return f"failed: {error} (was memory short? --jobs 1 takes less)"
+    from papermill.exceptions import PapermillExecutionError
+
+    if not isinstance(error, PapermillExecutionError):  # such as a kernel that died
+        return f"failed: {error!r} (was memory short? --jobs 1 takes less)"
     traceback = re.sub(r"\x1b\[[\d;]*m", "", "\n".join(error.traceback))  # without colours
     lines = re.findall(r"^-+> *\d+ *(.*)", traceback, re.MULTILINE) or [error.source.strip()]
     cell = error.exec_count - 1  # papermill has added one
@@ -304,33 +318,31 @@ def _failure(error: Any) -> str:
 # What a run leaves
 
 
-def _write_index(settings, may_delete):
+def _write_index(settings):
     """Write ``index.csv``: which notebook wrote which file. Delete what none writes any more."""
     path = settings.results / "index.csv"
     last = pd.read_csv(path) if path.is_file() else pd.DataFrame(columns=_INDEX)
-    tables = []
+    listed = []
+    have_all_ended = True
     for book in notebooks(settings.root):
-        listed = files_of(settings, book.name)
-        # In a new clone the committed files of a notebook that has not run here yet are kept.
-        of_last = last[last["notebook"] == book.name]
-        tables.append(of_last if listed is None else pd.DataFrame(listed, columns=_INDEX))
-    tables += [] if may_delete else [last]
-    index = pd.concat(tables).drop_duplicates("file")
-    for name in set(last["file"]) - set(index["file"]) if may_delete else ():
+        if _mark_file(settings, book).is_file():
+            listed += files_of(settings, book.name)
+        else:  # as in a new clone, where a notebook that has not run has committed files
+            have_all_ended = False
+    tables = [pd.DataFrame(listed, columns=_INDEX)]
+    tables += [] if have_all_ended else [last]
+    index = pd.concat(tables).drop_duplicates("file").sort_values("notebook", kind="stable")
+    for name in set(last["file"]) - set(index["file"]):
         print(f"deleted, no notebook writes it: {name}")
         (settings.root / name).unlink(missing_ok=True)
     replace(path, index.to_csv(index=False, lineterminator="\n"))
 
 
-def _bring_committed_files_up_to_date(settings):
-    """Put outputs into the committed notebooks, and numbers into README and docs."""
-    if settings.name != COMMITTED:
-        return
+def _bring_committed_files_up_to_date(settings, ended):
+    """Put outputs of notebooks that ended into the committed ones, and numbers into docs."""
     changed = []
-    for book in _books_of(settings):
-        executed = _executed_copy(settings, book)
-        mark = executed.is_file() and "mark" in json.loads(executed.read_text())["metadata"]
-        if mark and commit(book, executed, settings.root):
+    for book in ended:
+        if commit(book, _executed_copy(settings, book), settings.root):
             changed.append(book.path)
     for path in [*changed, *words.fill(settings.root)]:
         print(f"brought up to date: {path.relative_to(settings.root)}")
@@ -371,7 +383,7 @@ def main(argv: list[str] | None = None) -> int:
         if args.estimate:
             from dre.paper import estimate
 
-            print(estimate.report(settings))
+            print(estimate.report(with_needed(settings)))
         elif args.book:
             _build_book(settings)
         else:

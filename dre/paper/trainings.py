@@ -6,7 +6,6 @@ pair that notebooks use, by ``<key>-<model>[-plain]-seed<k>`` (`dre.slm.remember
 ``RETRAIN`` demand.
 """
 
-import glob
 import hashlib
 import json
 import os
@@ -101,7 +100,7 @@ def load_or_train(
     Parameters
     ----------
     profile : a profile of the notebooks.
-    key : that of one of ``profile.sets``, or several joined by ``+``.
+    key : that of one of ``profile.sets``.
     name : one of ``profile.models``.
     seed, disentangled : see `dre.slm.fit` and `dre.slm.recipes.get`.
     """
@@ -143,12 +142,6 @@ def training_table(provenances: Mapping[str, Sequence[Mapping]]) -> pd.DataFrame
         }
         rows.append(row)
     return pd.DataFrame(rows)
-
-
-def has_model(profile: Profile, key: str, name: str, seed: int, disentangled: bool = True) -> bool:
-    """Return whether the build folder has a model of one training, also an earlier one of it."""
-    stem = _stem(profile, key, name, seed, disentangled)
-    return any((profile.build / "models").glob(f"{glob.escape(stem)}-*/slm.json"))
 
 
 def made_of(profile: Profile, key: str, name: str, seed: int, disentangled: bool = True) -> dict:
@@ -265,7 +258,7 @@ def _is_packaged(profile, name):
 
     That is so where the profile has nothing extra to learn from.
     """
-    recipe = recipes.get(_model(profile, name).recipe)
+    recipe = recipes.get(profile.models[name].recipe)
     return recipe.mixture is not None and not profile.extra.dialogues
 
 
@@ -296,18 +289,9 @@ def _checked(profile, stem, expected):
     )
 
 
-def _model(profile, name):
-    """Return one of the models of a profile."""
-    if name not in profile.models:
-        raise DreError(
-            f"profile {profile.name} has no model {name!r}: expected {', '.join(profile.models)}"
-        )
-    return profile.models[name]
-
-
 def _recipe(profile, name, disentangled):
     """Return the recipe of a model as the profile has it."""
-    model = _model(profile, name)
+    model = profile.models[name]
     recipe = recipes.get(model.recipe, model.epochs, disentangled)
     return recipes.replace(recipe, **model.changes)
 
@@ -315,13 +299,13 @@ def _recipe(profile, name, disentangled):
 def learned_from(profile, key, recipe):
     """Return the contexts to train on, those held out, and what our own recipes learn besides.
 
-    A recipe of the papers learns from one set of a profile, or from several. Recipe ``ours`` learns
+    A recipe of the papers learns from one set of a profile. Recipe ``ours`` learns
     from all of them, and from what the profile adds for it.
     """
     entries = {entry.key: entry for entry in profile.sets}
     train = []
     dev = []
-    for key_of_set in entries if recipe.takes_all_sets else key.split("+"):
+    for key_of_set in entries if recipe.takes_all_sets else [key]:
         splits = contexts.contexts(entries[key_of_set], profile.rated, more=recipe.takes_all_sets)
         train += splits[0]
         dev += splits[1]
@@ -331,7 +315,7 @@ def learned_from(profile, key, recipe):
 
 def _stem(profile, key, name, seed, disentangled):
     """Return what one training is called, in recordings and folders."""
-    if recipes.get(_model(profile, name).recipe).takes_all_sets:
+    if recipes.get(profile.models[name].recipe).takes_all_sets:
         key = "all"
     return f"{key}-{name}{'' if disentangled else '-plain'}-seed{seed}"
 
