@@ -118,7 +118,7 @@ SUMMARY = {
         HARMED[0],
     ],
     "The strong judge alone was best on the mean of three sets.": BEST,
-    "No fusion was above it on any of them.": NO_FUSION_ABOVE,
+    "Neither multiplying nor SLIDE was above it on any of them.": NO_FUSION_ABOVE,
 }
 NOTEBOOKS = {
     "06: the papers' small model notices a wrong conversation less than its encoder does": [

@@ -631,6 +631,34 @@ def test_a_second_interrupt_ends_at_once(tmp_path):
     assert bill["usd"] == bill["usd_lost"] > 0.02 * n_asked
 
 
+SIDE_BY_SIDE = """
+import os, sys
+import dre.judges
+from dre.judges.ask import drop_calls, side_by_side
+from judge_servers import pairs
+lives = [dre.judges.open(f"openai:{name}", store=sys.argv[2], base_url=sys.argv[1], concurrency=2,
+                         price="1,10") for name in "ab"]
+try:
+    side_by_side([lambda live=live: live.score(pairs(40)) for live in lives])
+except KeyboardInterrupt:
+    os._exit(130 if drop_calls() else 1)
+"""
+
+
+def test_after_a_second_interrupt_no_judge_is_asked_further(tmp_path):
+    with Server(servers.graded, delay=3) as server:
+        command = [sys.executable, "-c", SIDE_BY_SIDE, server.url, str(tmp_path / "s.sqlite")]
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+        child = subprocess.Popen(command, env=environment, preexec_fn=conftest.heed_interrupts)
+        while len(server.requests) < 4:
+            time.sleep(0.05)
+        for _ in range(2):
+            child.send_signal(signal.SIGINT)
+            time.sleep(0.5)
+        assert child.wait(timeout=20) == 130
+        assert len(server.requests) == 4
+
+
 # The store
 
 

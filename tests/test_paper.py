@@ -101,7 +101,18 @@ def quick(root, monkeypatch):
     log = []
     table = "import pandas as pd\nbook.table(pd.DataFrame({'a': [1]}), '%s', 'A table')"
     write(root, "00_start", code(table % "start"))
-    write(root, "01_a", code(table % "a"), prose("# A"), prose("It gains.", "public"))
+    heading = prose("## What follows")  # over results alone
+    of_results = prose("It gains.", "public")
+    write(
+        root,
+        "01_a",
+        code(table % "a"),
+        prose("# A"),
+        heading,
+        of_results,
+        prose("## End"),
+        code("1"),
+    )
     write(root, "02_b", code("2"), needs=["01_a"])
     monkeypatch.setattr(papermill, "execute_notebook", execute)
     return SimpleNamespace(root=root, log=log)
@@ -302,7 +313,7 @@ def test_another_profile_leaves_out_prose_about_results_and_the_notebook_itself_
     before = (quick.root / "notebooks/01_a.ipynb").read_text()
     run(quick.root, "mini")
     executed = json.loads((quick.root / "build/mini/notebooks/01_a.ipynb").read_text())
-    assert [cell["source"] for cell in executed["cells"][1:]] == ["# A"]
+    assert [cell["source"] for cell in executed["cells"][1:]] == ["# A", "## End", "1"]
     assert (quick.root / "notebooks/01_a.ipynb").read_text() == before
 
 
@@ -356,16 +367,16 @@ def test_in_a_kernel_the_setup_gives_a_book_and_a_notebook_may_end_itself(root, 
     assert run_log(capsys) == ["00_start"]
 
     content = json.loads((root / "build/mini/notebooks/00_start.ipynb").read_text())
-    _, begun, _, size, open_figure, figure, end, after_end = [
+    _, begun, _, size, open_figure, figure, end = [  # and nothing behind the end
         cell["outputs"] for cell in books.code_cells(content)
     ]
     assert "profile mini · Python" in "".join(begun[0]["text"])
-    assert "leaves these paragraphs out" in "".join(begun[0]["text"])
+    assert "are left out of what make paper writes" in "".join(begun[0]["text"])
     assert "".join(size[0]["data"]["text/plain"]) == "10.0"
     assert not open_figure, "a figure is only shown by the book"
     assert "image/png" in figure[0]["data"]
     assert "make paper PROFILE=public" in "".join(end[0]["text"])
-    assert not after_end
+    assert len(end) == 1
     assert "figures/mini/f.png,00_start,A figure" in (root / "results/mini/index.csv").read_text()
 
 

@@ -354,17 +354,19 @@ def side_by_side(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
 
     An interrupt reaches all of them. The error of the first task that has one is raised at the end.
     """
-    with ThreadPoolExecutor(len(tasks)) as pool:
-        futures = [pool.submit(task) for task in tasks]
-        try:
-            wait(futures)
-        except KeyboardInterrupt:
-            _interrupted.set()
-            print("interrupted: waiting for the calls in flight", file=sys.stderr)
-            wait(futures)
-            raise
-        finally:
-            _interrupted.clear()
+    _interrupted.clear()
+    pool = ThreadPoolExecutor(len(tasks))
+    futures = [pool.submit(task) for task in tasks]
+    try:
+        wait(futures)
+    except KeyboardInterrupt:
+        _interrupted.set()
+        print("interrupted: waiting for the calls in flight", file=sys.stderr)
+        wait(futures)  # a second interrupt ends this, and the tasks go on seeing the first one
+        _interrupted.clear()
+        raise
+    finally:
+        pool.shutdown(wait=False)
     return [future.result() for future in futures]
 
 

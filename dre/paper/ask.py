@@ -112,7 +112,9 @@ def _ask_judge(
         except DreError as error:
             why_ended = str(error)
             table = judge.replies(*what, examples=question.examples)
-        print(f"{judge.name}: {about}: {len(table):,} pairs", flush=True)
+        n_unread = (~table["status"].isin(["ok", "error", "missing"])).sum()
+        unread = f", {n_unread:,} of them with a reply that cannot be used" if n_unread else ""
+        print(f"{judge.name}: {about}: {len(table):,} pairs{unread}", flush=True)
         absent = table[table["status"].isin(_ABSENT)]
         if len(absent):
             reason = why_ended or [*absent["reason"]][0]

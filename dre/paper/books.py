@@ -78,7 +78,35 @@ def without_prose_of_committed(content: dict) -> dict:
         is_prose = cell["cell_type"] == "markdown"
         if not (is_prose and COMMITTED in cell["metadata"].get("tags", ())):
             kept.append(cell)
-    return {**content, "cells": kept}
+    cells = []
+    for cell in reversed(kept):
+        if not _is_over_nothing(cell, cells[-1:]):
+            cells.append(cell)
+    return {**content, "cells": cells[::-1]}
+
+
+def _is_over_nothing(cell, following):
+    """Tell whether a cell is a heading alone, and another one, or the end, follows it."""
+    heading = re.fullmatch(r"(##+) .*", source(cell).strip())
+    if heading is None or cell["cell_type"] == "code":
+        return False
+    if not following:
+        return True
+    next_heading = re.match(r"(#+) ", source(following[0]))
+    is_prose = following[0]["cell_type"] == "markdown"
+    return is_prose and next_heading is not None and len(next_heading[1]) <= len(heading[1])
+
+
+def up_to_its_end(content: dict) -> dict:
+    """Return an executed notebook without the cells behind the one that has ended it."""
+    cells = []
+    for cell in content["cells"]:
+        outputs = cell.get("outputs", [])
+        goes_on = [output for output in outputs if output.get("ename") != "SystemExit"]
+        cells.append({**cell, "outputs": goes_on} if outputs else cell)
+        if len(goes_on) < len(outputs):
+            break
+    return {**content, "cells": cells}
 
 
 def commit(book: Notebook, executed: Path, root: Path) -> bool:

@@ -55,8 +55,8 @@ def setup(notebook: str, profile: str) -> "Book":
     print(f"profile {profile} · Python {python} · {' · '.join(versions)}")
     if profile != COMMITTED:
         print(
-            f"Tables and figures are those of profile {profile}. What paragraphs say of results "
-            f"holds for profile {COMMITTED}: make paper leaves these paragraphs out."
+            f"Tables and figures are those of profile {profile}. Paragraphs that state results are "
+            f"about profile {COMMITTED}, and are left out of what make paper writes."
         )
     return book
 
@@ -133,7 +133,7 @@ class Book:
         self.table(df, name, caption)
 
     def figure(self, fig, name: str, caption: str, alt: str = "") -> Any:
-        """Save a matplotlib figure, close it, and return its picture for display.
+        """Save a matplotlib figure, close it, show it, and return its caption for display.
 
         The file is ``figures/<profile>/<name>.png``; the same figure gives the same bytes.
 
@@ -145,7 +145,7 @@ class Book:
             What it shows, in words, for those who do not see it.
         """
         import matplotlib.pyplot as plt
-        from IPython.display import Image
+        from IPython.display import Image, Markdown, display
 
         picture = io.BytesIO()
         fig.savefig(picture, bbox_inches="tight", dpi=160, metadata={"Software": None})
@@ -153,7 +153,8 @@ class Book:
         path = self.profile.figures / f"{name}.png"
         replace(path, picture.getvalue())
         self._register(path, caption)
-        return Image(picture.getvalue(), alt=alt or caption)
+        display(Image(picture.getvalue(), alt=alt or caption))
+        return Markdown(caption)
 
     def verdicts(self) -> Table:
         """Return the claims of the papers that this notebook measures, with the verdicts."""
@@ -164,7 +165,9 @@ class Book:
         if "ours" in claims:
             headers |= {"ours_measured": "with ours", "ours": "verdict with ours"}
         caption = f"What the papers claim, and what profile {self.profile.name} says of it"
-        note = "Not run: the profile lacks a table or a number that the claim needs."
+        note = ""
+        if "not run" in {*claims["verdict"]}:
+            note = "Not run: the profile lacks a table or a number that the claim needs."
         return Table(claims, "verdicts", caption, note, headers=headers, rows=len(claims))
 
     def ask(self) -> None:

@@ -28,7 +28,7 @@ from dre.judges.ask import drop_calls
 from dre.judges.judge import new_run
 from dre.judges.store import Store
 from dre.paper import check, verdicts, website, words
-from dre.paper.books import Notebook, commit, notebooks, without_prose_of_committed
+from dre.paper.books import Notebook, commit, notebooks, up_to_its_end, without_prose_of_committed
 from dre.paper.notebook import RUN, files_of
 from dre.paper.profile import COMMITTED, RECORDED, Profile, check_clone, profile, root
 
@@ -78,8 +78,11 @@ def _run(settings, jobs):
             _bring_committed_files_up_to_date(settings, ended)
         except DreError as error:
             failures.append(str(error))
+    if not stale:
+        print(f"up to date: {', '.join(book.name for book in new_marks)}")
     try:
-        _build_book(settings)
+        if stale or not website.folder(settings).is_dir():
+            _build_book(settings)
     except DreError as error:
         failures.append(str(error))
     if failures or not_come:
@@ -275,7 +278,7 @@ def _execute(settings, book, mark):
     """Execute a notebook into the build folder. Its mark is written last: a killed run has none."""
     import papermill
 
-    print(f"{book.name}: running", flush=True)
+    print(f"{book.name}: running\n", end="", flush=True)  # at once: another one may begin, too
     started = time.monotonic()
     executed = _executed_copy(settings, book)
     content = book.content
@@ -295,12 +298,15 @@ def _execute(settings, book, mark):
             stderr_file=sys.stderr,  # such as the epochs of a training
             extra_arguments=["--log-level=CRITICAL"],
         )
+        if settings.name != COMMITTED:
+            content = up_to_its_end(json.loads(executed.read_text(encoding="utf-8")))
+            replace(executed, json.dumps(content, ensure_ascii=False, indent=1) + "\n")
         replace(_mark_file(settings, book), mark)
     except Exception as error:  # whatever it is: other notebooks run
         raise DreError(
             f"{book.path.name} {_failure(error)}; as far as it came: {executed}"
         ) from error
-    print(f"{book.name}: done in {time.monotonic() - started:.0f} s", flush=True)
+    print(f"{book.name}: done in {time.monotonic() - started:.0f} s\n", end="", flush=True)
 
 
 def _failure(error: Any) -> str:
@@ -353,7 +359,8 @@ def _build_book(settings):
     if not (settings.root / "docs" / "conf.py").is_file():
         return
     if not website.is_installed():
-        print(f"no book, since its packages are not installed: {website.HOW_TO_INSTALL}")
+        advice = f"{website.HOW_TO_INSTALL} --profile {settings.name}"
+        print(f"no book, since its packages are not installed: {advice}")
         return
     website.build(settings)
     index = website.folder(settings) / "index.html"

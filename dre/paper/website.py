@@ -13,7 +13,7 @@ from pathlib import Path
 from dre.errors import DreError
 from dre.paper.profile import COMMITTED, Profile
 
-HOW_TO_INSTALL = "make book, or pip install -r requirements-book.lock"
+HOW_TO_INSTALL = "pip install -r requirements-book.lock, then python -m dre.paper --book"
 _MODULES = ("myst_nb", "sphinx_book_theme", "sphinx-mathjax-offline", "sphinx_external_toc")
 #: The pages beside the notebooks, and what they show and link to.
 _PAGES = ("dre/slm/default/README.md", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs")
@@ -63,6 +63,8 @@ def build(profile: Profile) -> None:
     command += ["--conf-dir", str(source / "docs"), "--doctree-dir", str(source / ".doctrees")]
     if is_committed:
         command.append("--fail-on-warning")
+    else:
+        command += ["-D", f"html_title=dre, profile {profile.name}"]
     command += [str(source), str(folder(profile))]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode != 0:
