@@ -153,7 +153,7 @@ class Book:
         path = self.profile.figures / f"{name}.png"
         replace(path, picture.getvalue())
         self._register(path, caption)
-        display(Image(picture.getvalue(), alt=alt or caption))
+        display(Image(picture.getvalue(), metadata={"alt": alt or caption}))
         return Markdown(caption)
 
     def verdicts(self) -> Table:
