@@ -107,12 +107,12 @@ def _ask_judge(
             table = judge.ask(*what, question.examples, paid_by)
             # A label that comes in a later run changes the accuracy that DRE's prompt shows, and so
             # all of DRE's replies would be paid for again. What failed is asked once more at once.
-            if table["status"].isin(_ABSENT).any():
+            if {*table["status"]} & {*_ABSENT}:
                 table = judge.ask(*what, question.examples, paid_by)
         except DreError as error:
             why_ended = str(error)
             table = judge.replies(*what, examples=question.examples)
-        n_unread = (~table["status"].isin(["ok", "error", "missing"])).sum()
+        n_unread = sum(status not in ("ok", *_ABSENT) for status in table["status"])
         unread = f", {n_unread:,} of them with a reply that cannot be used" if n_unread else ""
         print(f"{judge.name}: {about}: {len(table):,} pairs{unread}", flush=True)
         absent = table[table["status"].isin(_ABSENT)]

@@ -73,15 +73,16 @@ def scores(
             return steps({}), pd.DataFrame()
         numbers = slm_scores(case, slm)
         return steps({("small model, paper", 2): numbers["score_slm"]}), numbers
-    plain = alone["score"]
-    refined = hinted["score"]
+    plain, refined = pd.Series(alone["score"]), pd.Series(hinted["score"])
+    s_d, s_p = pd.Series(shown["s_d"]), pd.Series(shown["s_p"])
+    score_slm = pd.Series(shown["score_slm"])
     scores_by_step = {
-        ("small model, paper", 2): shown["score_slm"],
+        ("small model, paper", 2): score_slm,
         ("judge alone", 5): plain,
-        ("SLIDE", 2): fusion.slide(shown["score_slm"], plain),
+        ("SLIDE", 2): fusion.slide(score_slm, plain),
         ("judge, shown the numbers", 5): refined,
-        ("Ex-DRE", 10): fusion.ex_dre(shown["s_d"], shown["s_p"], plain),
-        ("DRE", 10): fusion.dre(shown["s_d"], shown["s_p"], refined),
+        ("Ex-DRE", 10): fusion.ex_dre(s_d, s_p, plain),
+        ("DRE", 10): fusion.dre(s_d, s_p, refined),
     }
     return steps(scores_by_step), shown.assign(plain=plain, hinted=refined)
 
