@@ -31,10 +31,8 @@ WEAK = "qwen2.5-coder-1.5b"
 STRONG = released.CLAUDE
 #: What tables and figures call the two judges.
 NAMES = {WEAK: "weak", STRONG: "strong"}
-#: The prompt of the pairs that decided whether the weak judge was asked at all, and the agreement
-#: with people that it had to pass there, fixed before.
+#: The prompt of the pairs that decided whether the weak judge was asked at all.
 GATE_PROMPT = "llm_only_gate"
-GATE = 0.16
 #: What the rows of the control are called, and those of numbers as good as printed.
 OTHER = "another pair's"
 AS_PRINTED = "as printed"
@@ -463,10 +461,6 @@ def pull(plain: ArrayLike, informed: ArrayLike, s_c: ArrayLike) -> float:
     if rank < predictors.shape[1]:
         return np.nan
     return float(slopes[2])
-
-
-#: What is said of numbers whose effect on a judge is not clear.
-UNCLEAR = "do not clearly change"
 
 
 def reactions(judge: str, by_set: Mapping[str, Judgements]) -> pd.DataFrame:

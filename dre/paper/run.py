@@ -63,10 +63,11 @@ def _run(settings, jobs):
     print(f"profile {settings.name}: {settings.title}; needs {settings.needs}", flush=True)
     settings = with_needed(settings)
     not_come = []
-    if any(_is_stale(settings, book, mark) for book, mark in marks(settings).items()):
+    new_marks = marks(settings)
+    if any(_is_stale(settings, book, mark) for book, mark in new_marks.items()):
         not_come = _prepare(settings)
-    # A judge that has not answered all is asked again by the next run, and so all run again.
-    new_marks = marks(settings, is_complete=not not_come)
+        # A judge that has not answered all is asked again by the next run, and so all run again.
+        new_marks = marks(settings, is_complete=not not_come)
     stale = {book: mark for book, mark in new_marks.items() if _is_stale(settings, book, mark)}
     ran, failures = _execute_together(settings, stale, jobs)
 

@@ -884,11 +884,10 @@ def with_reasons(table: pd.DataFrame, panel: Sequence[PanelJudge], slm: str) -> 
     slm : our name of the papers' small model.
     """
     table = table.copy()
+    prompt_of = {**_PROMPTS_OF_CRITERIA, "In-DRE": "dre", "DRE": "dre"}
     for judge in panel:
         for name, method in judge_rows(judge, slm).items():
-            prompt = _PROMPTS_OF_CRITERIA.get(name, "llm_only")
-            if name in ("In-DRE", "DRE"):
-                prompt = "dre"
+            prompt = prompt_of.get(name, "llm_only")
             why = judge.why_absent(prompt)
             if why and judge.asks(prompt) and method not in set(table["method"]):
                 table.loc[len(table), "method"] = method
