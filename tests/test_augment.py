@@ -327,7 +327,7 @@ class TestCommand:
     def test_writes_over_the_output_of_another_run_only_if_forced(self, command, capsys):
         command("own.jsonl -o a.jsonl --rounds 1")
         assert command("own.jsonl -o a.jsonl") == 2
-        message = "a.jsonl is of another run (rounds 1 refine, now 3 refine)"
+        message = "a.jsonl is of another run (rounds 1, now 3)"
         assert message in capsys.readouterr().err
         assert command("own.jsonl -o a.jsonl --force") == 0
 
@@ -335,7 +335,7 @@ class TestCommand:
         self, command, capsys
     ):
         # Without an address of its own it is asked at its provider's, which this key does not open.
-        assert command("own.jsonl -o a.jsonl --checker ollama:other --timeout 1") == 1
+        assert command("own.jsonl -o a.jsonl --checker ollama:other") == 1
         assert "ollama:other" in capsys.readouterr().err
 
     def test_a_recording_cannot_write(self, tmp_path, monkeypatch, capsys):

@@ -243,7 +243,7 @@ def test_a_damaged_checkpoint_is_a_sentence_that_says_what_to_delete(
     encoder, tmp_path, capsys, monkeypatch, damage
 ):
     out = tmp_path / "slm"
-    command = ["slm", "train", "--train", few_contexts(tmp_path), "--recipe", "paper"]
+    command = ["train", "--train", few_contexts(tmp_path), "--recipe", "paper"]
     command += ["--epochs", "1", "--encoder", encoder, "--out", str(out)]
     with monkeypatch.context() as patch:
         patch.setattr(train, "_save", interrupt)

@@ -182,7 +182,10 @@ REFUSED = {  # a record, and words of the reason
     "a number for a turn": (PAIR | {"context": [1]}, "expected a text or a message"),
     "pairs": (PAIR | {"context": [["a", "b"]]}, "expected a text or a message"),
     "an object": (PAIR | {"context": {"a": "b"}}, "expected a list of turns"),
-    "an unknown role": ({"messages": [{"role": "wizard", "content": "a"}]}, "--role wizard="),
+    "an unknown role": (
+        {"messages": [{"role": "wizard", "content": "a"}]},
+        "is by 'wizard': expected",
+    ),
     "nobody speaks": ({"messages": [{"content": "a"}]}, "expected who speaks"),
     "no text": ({"messages": [{"role": "user", "body": "a"}]}, "expected its text"),
     "parts of texts": ({"messages": [{"role": "user", "content": ["a"]}]}, "parts with a text"),
@@ -214,7 +217,7 @@ REFUSED = {  # a record, and words of the reason
     ),
     "the dialogue system": (
         {"context": [{"speaker": side, "text": side} for side in ("USER", "SYSTEM") * 2]},
-        "--role system=assistant",
+        "a dialogue system is the assistant",
     ),
     "a prompt for a system": (
         PAIR | {"system": "You are the friendly assistant of a small shop."},
@@ -233,7 +236,7 @@ REFUSED = {  # a record, and words of the reason
             ],
             "response": "a",
         },
-        "--role system=assistant",
+        "a dialogue system is the assistant",
     ),
     "a short prompt for a system": (PAIR | {"system": "You are a pirate."}, "expected a name"),
     "newest first": (
@@ -817,12 +820,13 @@ def test_show_prints_what_is_read_and_what_is_not(tmp_path, capsys):
     out, err = capsys.readouterr()
     shown = f"   1. {TURNS[0]}\n   2. {TURNS[1]}\n   → {REPLY}\n"
     assert out.startswith(f"line 1, id 1\n{shown}\nline 3, id 3, system gull\n{shown}")
-    assert out.endswith("log.jsonl: 2 pairs, 1 records that cannot be used\n")
-    assert "note: left out: 1 system messages\n" in err
-    assert f"error: {path}:2: messages ends with the user" in err
+    assert out.endswith("log.jsonl: 2 pairs\n")
+    error = f"1 of 3 records cannot be used; --skip-bad leaves them out\n  {path}:2: messages ends"
+    assert f"error: {error}" in err
     assert main(["data", "show", path, "--skip-bad", "--limit", "1"]) == 0
     out, err = capsys.readouterr()
-    assert out.count("→") == 1 and f"note: {path}:2: messages ends with the user" in err
+    assert out.count("→") == 1 and f"note: {error}" in err
+    assert "note: left out: 1 system messages\n" in err
     path = jsonl(tmp_path / "bad.jsonl", rows[1:2])
     assert main(["data", "show", path, "--skip-bad"]) == 2
     path = jsonl(tmp_path / "empty.jsonl", [])
@@ -840,24 +844,14 @@ def test_a_separator_may_be_written_as_a_shell_passes_it_on(tmp_path, capsys):
         assert f"   1. {TURNS[0]}\n   2. {TURNS[1]}\n" in capsys.readouterr().out
 
 
-def test_show_needs_no_torch(tmp_path):
-    path = jsonl(tmp_path / "log.jsonl", [PAIR])
-    code = (
-        "import sys; sys.modules['torch'] = None; from dre.commands.main import main; "
-        f"raise SystemExit(main(['data', 'show', {path!r}]))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (["--field", "talk=messages"], "expected NAME=PATH with one of context, response"),
-        (["--field", "context"], "--field context: expected NAME=PATH"),
-        (["--role", "guest=friend"], "expected NAME=SIDE with one of user, assistant"),
+        (["--field", "context"], "--field: context: expected NAME=PATH"),
         (["--field", "context=talk"], "--field names talk: no record has it"),
-        (["--last-turn", "--last-reply"], "give one of them"),
+        (["--last-turn", "--last-reply"], "--last-reply: not allowed with argument --last-turn"),
+        (["--separator", "|", "--one-turn"], "--one-turn: not allowed with argument --separator"),
         (["--limit", "-2"], "-2: expected a number above 0"),
     ],
 )
@@ -870,12 +864,12 @@ def test_options_on_the_form_are_checked(options, message, tmp_path, capsys):
     assert status == 2 and message in capsys.readouterr().err
 
 
-COMMANDS = (["data", "show"], ["score"], ["slm", "train"], ["augment"], ["judge", "run"])
+COMMANDS = (["data", "show"], ["score"], ["judge", "run"], ["judge", "estimate"], ["judge", "show"])
 
 
 def test_every_command_that_reads_dialogues_takes_the_options_of_the_page(capsys):
     page = (DOCS / "files.md").read_text(encoding="utf-8")
-    options = ("--field", "--role", "--separator", "--one-turn", "--last-turn", "--last-reply")
+    options = ("--field", "--separator", "--one-turn", "--last-turn", "--last-reply")
     for command in COMMANDS:
         with pytest.raises(SystemExit):
             main([*command, "--help"])
@@ -890,7 +884,7 @@ def test_every_command_that_reads_dialogues_takes_the_options_of_the_page(capsys
         ["score"],
         ["judge", "run", "--judge", "recorded:claude-2026-11"],
         ["judge", "estimate", "--judge", "openai:gpt-5-mini"],
-        ["slm", "train", "--recipe", "paper", "--out", "model", "--train"],
+        ["train", "--recipe", "paper", "--out", "model", "--train"],
         ["augment", "-o", "out.jsonl", "--judge", "openai:gpt-5-mini"],
     ],
     ids=lambda command: " ".join(command[:2]),
@@ -899,7 +893,7 @@ def test_every_command_refuses_a_bad_line_and_a_doubt(command, tmp_path, capsys,
     monkeypatch.chdir(tmp_path)
     bad = jsonl(tmp_path / "bad.jsonl", [PAIR, {"context": "one text", "response": "a"}])
     assert main([*command, bad]) == 2
-    assert f"error: {bad}:2: context is one text" in capsys.readouterr().err
+    assert f"  {bad}:2: context is one text" in capsys.readouterr().err
     tagged = jsonl(tmp_path / "tagged.jsonl", LOOKED_AT["names"][0])
     assert main([*command, tagged]) == 2
     assert f"error: {tagged}: turns begin with 'user', 'bot'" in capsys.readouterr().err

@@ -1,6 +1,5 @@
 """``dre score`` as a user runs it, and the metric from Python."""
 
-import html
 import itertools
 import json
 import os
@@ -161,7 +160,7 @@ def test_two_files_are_compared_by_context_whatever_the_order_of_lines(slm, caps
     [
         ({"a": "", "b": ""}, {"a", "b"}),
         ({"a": "", "b": "", "c": "A"}, {"a", "b", "A"}),
-        ({"a": "", "d": "a"}, {"a", "d/a"}),
+        ({"a": "", "d": "a"}, {"a/a", "d/a"}),
         ({"a": "x", "b": "x"}, {"a/x", "b/x"}),
     ],
 )
@@ -172,15 +171,10 @@ def test_every_file_is_a_system_of_its_own(names, systems, slm, capsys):
     assert score(*paths, "--slm", slm, "--json", "-o", "o.csv") == 0
     found = json.loads(capsys.readouterr().out)["systems"]
     assert {row["system"] for row in found} == systems
-    assert score(*paths, "--slm", slm, "-o", "o.csv", "--report", "o.html") == 0
-    assert score(*paths, "--slm", slm, "-o", "o.csv", "--report", "o.html") == 0
+    assert score(*paths, "--slm", slm, "-o", "o.csv") == 0
+    capsys.readouterr()
     renamed = [Path(path).rename(f"new-{path}") for path in paths]
-    assert score(*map(str, renamed), "--slm", slm, "-o", "o.csv") == 2
-    assert "o.csv is of another run (input" in capsys.readouterr().err
-    for path, new in zip(paths, renamed):
-        new.rename(path)
-    write([row | {"response": "No."} for row in records(4)[::2]], paths[-1])
-    assert score(*paths, "--slm", slm, "-o", "o.csv") == 2
+    assert score(*renamed, "--slm", slm, "-o", "o.csv") == 2
     assert "o.csv is of another run (data" in capsys.readouterr().err
 
 
@@ -193,31 +187,32 @@ def test_two_files_without_a_shared_context_get_a_sentence(slm, capsys):
 
 
 def test_what_another_run_or_program_made_is_written_over_by_force_alone(slm, capsys):
-    output, summary, page = Path("o.csv"), Path("o.csv.summary.json"), Path("p.html")
+    output, summary = Path("o.csv"), Path("o.csv.summary.json")
     run = ("in.jsonl", "-o", "o.csv", "--slm", slm)
     assert score(*run) == 0
     scores = output.read_bytes()
     assert score(*run) == 0  # the same command
     other = (write(records(3), "b.jsonl"), *run[1:])
-    page.write_text("precious")
     for words, message in [
-        (other, r"o.csv is of another run \(data \w{12}, now \w{12}; input .*\): name .*--force$"),
+        (other, r"o.csv is of another run \(data \w{12}, now \w{12}\): name .*--force$"),
         ((*run, "--limit", 3), r"is of another run \(limit None, now 3\)"),
-        ((*run, "--as-it-is"), r"is of another run \(reading \{\}, now \{'as_it_is': True\}\)"),
-        ((*run, "--skip-bad"), r"is of another run \(reading \{\}, now \{'skip_bad': True\}\)"),
-        ((*run, "--report", page), "p.html is there, and nothing says that this command made it"),
+        ((*run, "--as-it-is"), r"is of another run \(reading as_it_is None, now True\)"),
+        ((*run, "--skip-bad"), r"is of another run \(reading skip_bad None, now True\)"),
+        ((*run, "--field", "id="), r"is of another run \(reading fields None, now id=\)"),
     ]:
         assert score(*words) == 2
         assert re.search(message, capsys.readouterr().err)
-    summary.write_text("{")
-    assert score(*run) == 2
-    assert "o.csv is there, and nothing says that this" in capsys.readouterr().err
-    assert (output.read_bytes(), page.read_text()) == (scores, "precious")
+    for content, message in ((None, "is there, and nothing says what made it"), ("{", "dre wrote")):
+        summary.unlink(missing_ok=True)
+        if content:
+            summary.write_text(content)
+        assert score(*run) == 2
+        assert message in capsys.readouterr().err
+        assert output.read_bytes() == scores
     output.unlink()
-    assert score(*run) == 2
-    assert "o.csv.summary.json: this is not a summary that dre wrote" in capsys.readouterr().err
-    assert score(*other, "--report", page, "--force") == 0
-    assert len(pd.read_csv("o.csv")) == 6 and page.read_text().startswith("<!doctype html>")
+    assert score(*run) == 2  # the summary is of another program
+    assert score(*other, "--force") == 0
+    assert len(pd.read_csv("o.csv")) == 6
 
 
 JUDGE = {"judge": RECORDED[1]}
@@ -232,9 +227,7 @@ REFUSED = [  # a line of options, what is said of it, and the same options in Py
     ("--prompt classify JUDGE", "expected one that asks for", JUDGE | {"prompt": "classify"}),
     ("--slm mini", "there is no SLM 'mini': expected a folder", {"slm": "mini"}),
     ("--max-usd 1", "--max-usd: there is no judge to use it", None),
-    ("--criterion polite", "--criterion is a question for a judge", None),
-    ("--report p.txt", "p.txt: expected a name that ends in .html", None),
-    ("--workers 2", "--workers is of --engine ray", None),
+    ("--criterion polite", "method small has no use for prompt", None),
     ("--limit 0", "argument --limit: 0: expected a number above 0", None),
     ("--field system=modle", "--field names modle: no record has it; they have id", None),
     ("-o in.jsonl", "in.jsonl is an input", None),
@@ -273,9 +266,13 @@ def test_texts_that_are_cut_and_lines_that_are_left_out_are_counted_and_named(sl
     Path("in.jsonl").write_text("{torn\n" + "\n".join(map(json.dumps, rows)))
     assert score("in.jsonl", "-o", "o.csv", "--slm", slm, "--skip-bad") == 0
     notes = capsys.readouterr().err
-    assert "1 responses are longer than the encoder reads; only their beginning" in notes
-    assert "1 contexts are longer than the encoder reads; only their end counts" in notes
-    assert "1 bad record not scored, the first in line 1: not JSON: Expecting property" in notes
+    assert "note: 1 response longer than the encoder reads; only the beginning counts" in notes
+    assert "note: 1 context longer than the encoder reads; only the end counts" in notes
+    assert (
+        "note: 1 of 4 records cannot be used; --skip-bad leaves them out\n  in.jsonl:1: not"
+        in notes
+    )
+    assert len(json.loads(Path("o.csv.summary.json").read_text())["notes"]) == 3
     table = pd.read_csv("o.csv", keep_default_na=False)
     assert list(table) == [name for name in COLUMNS if name != "system"]
     assert list(table["line"]) == [2, 3, 4]
@@ -405,8 +402,11 @@ def test_replies_without_a_score_are_counted_and_without_any_nothing_is_written(
         start = f"{counted(len(rows), 'pair')} of '{system}' without a score: the judge's reply is "
         first = f"(first {system}/{rows['id'].iloc[0]}: {rows['reason'].iloc[0]})"
         assert f"{start}malformed {first}" in notes
-    expected = "nothing was written: 1 pair of 'alpha' without a score: the judge's reply is error"
-    assert f"{expected} (first alpha/c0: Error code: 400 - " in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert (
+        "1 pair of 'alpha' without a score: the judge's reply is error (first alpha/c0: " in error
+    )
+    assert error.endswith("error: no pair has a score, and nothing is written\n")
     assert not list(Path().glob("none.csv*"))
 
 
@@ -427,60 +427,6 @@ def test_python_and_the_command_line_give_the_same_scores(slm):
     ]:
         with pytest.raises(DreError, match=re.escape(message)):
             call()
-
-
-MARKUP = "<script>alert('\"x\"')</script><img src=http://h/x.png onerror=alert(1)>{{ 7 * 7 }}&amp;"
-TAGS = "html head meta title style body main h1 h2 h3 p br div table thead tbody tr th td svg text"
-TAGS = {*TAGS.split(), "path", "details", "summary", "pre", "small"}
-
-
-def test_a_page_shows_the_lowest_replies_escapes_every_text_and_loads_nothing(slm):
-    """Texts of others are in ids, systems, contexts, responses, and replies of the judge."""
-    rows = records(12, {"": "Yes, it is.", "x": "No, it was my tea."})
-    for row in rows:
-        row["context"][0] += MARKUP
-        row |= {name: row[name] + MARKUP for name in ("id", "system", "response")}
-
-    def reply(request):
-        return servers.openai(f"Score: {number_in(request) ** 2 / 40 + 1}\n{MARKUP}")
-
-    with servers.Server(reply) as server:
-        options = ("--slm", slm, *judge(server, "product"), "--plain")
-        run = (write(rows, "in.jsonl"), "-o", "o.csv", "--report", "p.html", *options)
-        assert score(*run) == 0 and len(server.requests) == 24
-
-    page = Path("p.html").read_text().removeprefix("<!doctype html>")
-    policy = "default-src 'none'; style-src 'unsafe-inline'"
-    assert f'<meta http-equiv="Content-Security-Policy" content="{policy}">' in page
-    tags = "".join(re.findall(r"<[^>]*>?", page))
-    assert {*re.findall(r"</?(\w*)", tags)} <= TAGS
-    assert not re.search(r"\b(on\w+|src\w*|href|action)=", re.sub('"[^"]*"', "", tags))
-
-    def texts(tag):
-        found = re.findall(rf"<{tag}(?: [^>]*)?>(.*?)</{tag}>", page, re.DOTALL)
-        return [html.unescape(text) for text in found]
-
-    # Every text is there as it is: in the table, in the picture, with the replies.
-    assert not re.search("url|@", *texts("style"))
-    assert {MARKUP, f"x{MARKUP}"} <= {*texts("td")} & {*texts("text")}
-    scores = pd.read_csv("o.csv").sort_values("score")
-    titles = [f"{row.score:.2f} ({row.system}, id {row.id})" for row in scores.itertuples()]
-    assert texts("h3") == titles[:20]
-    assert {f"→ Yes, it is.{MARKUP}", f"Do you like tea?{MARKUP}<br>Number 0?"} <= {*texts("p")}
-    assert len(texts("pre")) == 20
-    for asked in texts("pre"):
-        assert f"Do you like tea?{MARKUP}" in asked
-        assert re.search(rf"\n\nReply: Score: [\d.]+\n{re.escape(MARKUP)}$", asked)
-
-    # A stroke stands for each reply, further right where the score is higher.
-    places = sorted(map(float, re.findall(r'<path d="M([\d.]+) ', page)))
-    assert (len(places), places[0], places[-1]) == (24, 20, 580)
-    assert np.corrcoef(places, scores["score"])[0, 1] > 0.9999
-
-
-def test_a_page_of_one_context_is_written(slm):
-    assert score(write(records(1), "one.jsonl"), "--slm", slm, "--report", "p.html") == 0
-    assert "The lowest replies" in Path("p.html").read_text()
 
 
 def test_the_scores_of_a_few_replies_are_printed_and_those_of_many_are_not(slm, capsys):

@@ -429,7 +429,7 @@ def test_a_second_training_into_one_folder_is_refused_while_the_first_runs(
 ):
     out = str(tmp_path / "slm")
     file = few_contexts(tmp_path)
-    command = ["slm", "train", "--train", file, "--epochs", "1", "--encoder", encoder]
+    command = ["train", "--train", file, "--epochs", "1", "--encoder", encoder]
     command += ["--recipe", "paper"]
     command += ["--out", out]
     with FileLock(f"{out}.lock"):  # as the first holds it
@@ -514,7 +514,7 @@ def test_the_command_trains_on_a_file_by_a_recipe_without_disentanglement(
     }
     lines = [json.dumps(record | {"id": str(i)}) for i in range(2)]
     file.write_text("\n".join(lines))
-    command = ["slm", "train", "--train", str(file), "--epochs", "1", "--encoder", encoder]
+    command = ["train", "--train", str(file), "--epochs", "1", "--encoder", encoder]
     command += ["--out", str(out)]
 
     assert main([*command, "--recipe", "released", "--plain"]) == 0
@@ -531,7 +531,7 @@ def test_a_training_ends_with_what_the_model_is_worth_beside_that_of_the_package
     encoder, tmp_path, capsys
 ):
     file = few_contexts(tmp_path, 8)
-    command = ["slm", "train", "--train", file, "--dev", file, "--epochs", "1"]
+    command = ["train", "--train", file, "--dev", file, "--epochs", "1"]
     command += ["--recipe", "paper", "--encoder", encoder, "--out", str(tmp_path / "slm")]
     assert main(command) == 0
     printed = capsys.readouterr().out
@@ -549,7 +549,7 @@ def test_a_training_ends_with_what_the_model_is_worth_beside_that_of_the_package
 
 def test_a_training_without_dev_says_that_nothing_is_known_of_it(encoder, tmp_path, capsys):
     file = few_contexts(tmp_path)
-    command = ["slm", "train", "--train", file, "--epochs", "1", "--recipe", "paper"]
+    command = ["train", "--train", file, "--epochs", "1", "--recipe", "paper"]
     assert main([*command, "--encoder", encoder, "--out", str(tmp_path / "slm")]) == 0
     assert "what it is worth is not known: give --dev" in capsys.readouterr().out
 
@@ -566,7 +566,7 @@ def test_contexts_whose_responses_have_other_names_are_refused_with_the_names_th
 ):
     file = own_contexts(tmp_path, positives=["yes"], adversarials=["tea"])
     out = tmp_path / "slm"
-    command = ["slm", "train", "--train", file, "--encoder", encoder, "--out", str(out)]
+    command = ["train", "--train", file, "--encoder", encoder, "--out", str(out)]
     command += ["--recipe", "paper"]
     assert main(command) == 2
     error = capsys.readouterr().err
@@ -578,9 +578,7 @@ def test_contexts_whose_responses_have_other_names_are_refused_with_the_names_th
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ([], "recipe ours learns from more than labelled contexts: it needs English dialogues"),
-        (["--recipe", "paper", "--extra", "public"], "recipe paper takes no --extra"),
-        (["--extra", "mini"], "there are 0 dialogues and 0 graded pairs"),
+        (["--plain"], "recipe ours has nothing to disentangle: ask for it without --plain"),
         (["--epochs", "0"], "epochs are 0: expected 1 or more"),
         (["--recipe", "best"], "unknown recipe 'best'"),
         (["--recipe", "paper", "--encoder", "nowhere"], "encoder 'nowhere' cannot be read"),
@@ -590,7 +588,7 @@ def test_what_cannot_be_trained_is_refused_before_training(
     encoder, tmp_path, capsys, options, message
 ):
     out = str(tmp_path / "slm")
-    command = ["slm", "train", "--train", "mini:dev", "--encoder", encoder, "--out", out]
+    command = ["train", "--train", "mini:dev", "--encoder", encoder, "--out", out]
     assert main([*command, *options]) == 2
     assert message in capsys.readouterr().err
     assert not [*tmp_path.iterdir()]

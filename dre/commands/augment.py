@@ -3,8 +3,7 @@
 import argparse
 
 from dre.augment import algorithm
-from dre.commands import inputs, judge_options
-from dre.commands.outputs import check_output, own_output, write_summary
+from dre.commands import inputs, judge_options, outputs
 from dre.datasets import dialogues, overlap, ratings
 from dre.environment import VERSION
 from dre.signature import Signature
@@ -15,33 +14,23 @@ _CONTEXTS_HELP = (
 )
 
 
-def add(subparsers):
-    """Add the ``augment`` command."""
+def add(subparsers: argparse._SubParsersAction) -> None:
+    """Add the command ``dre augment``."""
     text = "write five positives and five adversarials for each context and check them"
     parser = subparsers.add_parser("augment", help=text, description=text)
     option = parser.add_argument
     option("contexts", help=_CONTEXTS_HELP)
-    option("--limit", type=inputs.number_of_pairs, metavar="N", help="use the first N contexts")
+    inputs.add_limit(parser, "use the first N contexts")
     option("--checker", metavar="SPEC", help="the judge that checks (default: the one that writes)")
     option("--rounds", type=int, default=3, metavar="N", help="most rounds (default: 3)")
-    option(
-        "--again",
-        choices=("refine", "generate"),
-        default="refine",
-        help="in another round, revise what was rejected, or write all ten anew (default: refine)",
-    )
-    option("-o", "--output", required=True, metavar="FILE", help="accepted contexts (.jsonl)")
-    option("--force", action="store_true", help="write over an output of another run")
+    outputs.add_options(parser, "write the accepted contexts there", ".jsonl", required=True)
     judge_options.add_options(parser)
-    inputs.add_form_options(parser)
     parser.set_defaults(run=_generate)
 
 
-def _generate(args: argparse.Namespace) -> int:
+def _generate(args):
     """Run Algorithm 1 and write what was accepted; return 1 if a context was not accepted."""
-    check_output(args.output, (".jsonl",), args.contexts)
-    form = inputs.form_of(args, tuple(dialogues.FIELDS.values()))
-    contexts = dialogues.contexts_by_name(args.contexts, form, inputs.tell)
+    contexts = inputs.read_contexts(args.contexts)
     is_public = args.contexts in dialogues.PUBLIC
     if is_public:
         contexts = overlap.without_overlap(contexts, ratings.rated_tables())
@@ -53,15 +42,15 @@ def _generate(args: argparse.Namespace) -> int:
     signature = Signature.of(
         judge=judge.signature,
         checker=(checker or judge).signature,
-        rounds=f"{args.rounds} {args.again}",
+        rounds=args.rounds,
         data=dialogues.data_hash(contexts),
         version=VERSION,
     )
-    own_output(args.output, signature, args.force)
+    outputs.refuse_to_replace(args, signature, args.contexts)
 
-    result = algorithm.generate(contexts, judge, checker, args.rounds, args.again)
+    result = algorithm.generate(contexts, judge, checker, args.rounds)
     counts = result.report["status"].value_counts().to_dict()
-    write_summary(args.output, signature, {"statuses": counts})
+    outputs.write_summary(args.output, signature, {"statuses": counts})
     n_written = result.save(args.output, turns=not is_public)
     print(f"{n_written:,} of {len(contexts):,} contexts written to {args.output}")
     in_words = ", ".join(f"{n:,} {status}" for status, n in counts.items())

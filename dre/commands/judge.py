@@ -7,15 +7,7 @@ from typing import Any
 import pandas as pd
 
 from dre import fusion
-from dre.commands import inputs
-from dre.commands.judge_options import add_options, add_prompt_options, open_from, prompt_from
-from dre.commands.outputs import (
-    TRY_LATER,
-    WRONG,
-    check_output,
-    own_output,
-    write_summary,
-)
+from dre.commands import inputs, judge_options, outputs
 from dre.datasets import readers
 from dre.environment import VERSION
 from dre.errors import DreError
@@ -44,29 +36,23 @@ def add(subparsers: argparse._SubParsersAction) -> None:
         if name == "show":
             action.add_argument("pair", help="id of the pair to show")
         inputs.add_options(action)
-        add_prompt_options(action.add_argument, "a prompt's name, or a template file of your own")
-        add_options(action)
+        judge_options.add_options(action, prompt="a prompt's name, or a template file of your own")
         if name == "run":
-            _add_options_of_run(action.add_argument)
-
-
-def _add_options_of_run(option):
-    option("-o", "--output", metavar="FILE", help="file to write (.csv or .jsonl)")
-    option("--force", action="store_true", help="write over an output of another run")
-    option(
-        "--retry",
-        help="ask again for replies of these statuses: malformed, refused, truncated, empty",
-        type=lambda text: text.split(","),
-        default=[],
-        metavar="STATUS,...",
-    )
+            outputs.add_options(action, "write the scores there", ".csv", ".jsonl")
+            action.add_argument(
+                "--retry",
+                help="ask again for replies of these statuses: malformed, refused, truncated, "
+                "empty",
+                type=lambda text: text.split(","),
+                default=[],
+                metavar="STATUS,...",
+            )
 
 
 def _opened(args):
     """Return the judge, the prompt, and the pairs that the arguments name."""
-    check_output(getattr(args, "output", None), (".csv", ".jsonl"), args.input)
-    judge = open_from(args)
-    name = prompt_from(args, "llm_only")
+    judge = judge_options.open_from(args)
+    name = judge_options.prompt_from(args, "llm_only")
     is_own = is_recording(judge.spec) and isinstance(name, str) and name not in prompts.names()
     prompt: Any = name if is_own else prompts.load(name)
     slots = {"context", "response"} if is_own else prompt.slots
@@ -80,12 +66,10 @@ def _run(args):
     signature = Signature.of(
         judge=judge.signature,
         prompt=prompt if isinstance(prompt, str) else prompt.reading(),
-        data=file.sha256,
-        limit=args.limit,
+        **file.made_of,
         version=VERSION,
     )
-    if args.output:
-        own_output(args.output, signature, args.force)
+    outputs.refuse_to_replace(args, signature, args.input)
     print(judge.estimate(file.pairs, prompt, args.retry), flush=True)
     table = judge.score(file.pairs, prompt, args.retry)
     if not isinstance(prompt, str) and prompt.kind == "score":
@@ -94,7 +78,7 @@ def _run(args):
     names = file.pairs[["line", "id", "system", "context_id"]].reset_index(drop=True)
     table = pd.concat([names, table], axis=1)
     if args.output:
-        write_summary(args.output, signature, {})
+        outputs.write_summary(args.output, signature, {})
         write(table[inputs.filled(table, table)], args.output)
     counts = table["status"].value_counts()
     print(f"{len(table):,} pairs: {', '.join(f'{n:,} {name}' for name, n in counts.items())}")
@@ -106,8 +90,8 @@ def _run(args):
     if judge.last.why:
         print(judge.last.why)
     if counts.index.isin(["missing", "error"]).any():
-        return TRY_LATER
-    return 0 if "ok" in counts else WRONG
+        return outputs.TRY_LATER
+    return 0 if "ok" in counts else outputs.WRONG
 
 
 def _estimate(args):
@@ -123,7 +107,8 @@ def _show(args):
     if rows.empty:
         raise DreError(f"{args.input} has no pair {args.pair!r}: ids are in the column pair_id")
     verdict = judge.score(rows, prompt, ask=False).iloc[0]
-    if not is_recording(judge.spec):
+    is_live = not is_recording(judge.spec)
+    if is_live:
         requests = judge.requests(rows, prompt)
         for message in requests[0].messages:
             print(f"--- {message['role']} ---\n{message['content']}\n")
@@ -134,10 +119,12 @@ def _show(args):
     for name in ("status", "score_llm", "s_inf", "label", "responses", "reason"):
         if not readers.absent(verdict[name]):
             print(f"{name}: {verdict[name]}")
-    if not is_recording(judge.spec):
+    if is_live:
+        note = (
+            f"Store: {judge.store.path}. Lost calls have no reply, and count at their most. "
+            "Dollars are without unpriced replies."
+        )
         bill = judge.store.bill("judge", "prompt")
         print()
-        note = f"Store: {judge.store.path}. Lost calls have no reply, and count at their most. "
-        note += "Dollars are without unpriced replies."
         show(bill, "The bill of all judges", note, _BILL, {"usd": "Dollars"}, _DIGITS)
-    return TRY_LATER if verdict["status"] == "missing" else 0
+    return outputs.TRY_LATER if verdict["status"] == "missing" else 0

@@ -14,12 +14,27 @@ from dre.errors import DreError, TryLater
 
 #: The words after ``dre`` with their help. ``add(subparsers)`` of the module of a word defines it.
 ROOMS = {
-    "data": "show how a file is read; list, fetch and verify the public data",
-    "slm": "train the small model",
-    "judge": "score pairs with a language model",
-    "augment": "write labelled responses for contexts (Algorithm 1) and examine them",
     "score": "score the responses of your dialogue systems, and compare the systems",
     "compare": "compare new scores with old ones, and fail if a system became worse",
+    "judge": "score pairs with a language model: run, estimate, show",
+    "train": "train a small model",
+    "augment": "write labelled responses for contexts (Algorithm 1)",
+    "data": "show how a file is read; fetch the public data: show, fetch",
+}
+#: What to do in place of commands that there were.
+_BATCH = "docs/judges.md has a batch service in Python"
+GONE = {
+    "slm": "give `dre train`",
+    "augment generate": "give `dre augment`",
+    "data list": "`dre data fetch` says what is here",
+    "data verify": "`dre data fetch` checks the hash of every file",
+    "audit": "notebook 09 shows what fools a score",
+    "calibrate": "docs/score.md does it in Python",
+    "judge passport": "docs/judges.md compares a judge with people in Python",
+    "judge replay": "`dre judge run` asks nothing that is stored",
+    "judge status": "`dre judge show` ends with the bill",
+    "judge export": _BATCH,
+    "judge import": _BATCH,
 }
 #: Packages that the core does without, and the extra of the distribution that has them.
 _SLM = ("torch", "transformers", "sentence_transformers", "sklearn", "huggingface_hub")
@@ -79,12 +94,15 @@ def main(argv: Sequence[str] | None = None) -> int:
             # A file or pipe on Windows does not have every sign of a table.
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(encoding="utf-8", errors="replace")
+        for name in (" ".join(words[:2]), *words[:1]):
+            if name in GONE:
+                raise DreError(f"there is no `dre {name}` any more: {GONE[name]}")
         parser = _parser(words[0] if words else None)
         args = parser.parse_args(words or ["--help"])
         status = args.run(args) or 0
         sys.stdout.flush()  # here, where a reader that has gone is known
         return status
-    except BrokenPipeError:  # such as `dre data list | head`
+    except BrokenPipeError:  # such as `dre data show FILE | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except DreError as error:

@@ -503,8 +503,8 @@ def _all_turns(value, form, column, left_out):
     sides = [turn.side for turn in turns]
     if "system" in sides[1:] and "assistant" not in sides:
         raise ValueError(
-            f"{column} has messages of the system, and none of the assistant: --role "
-            "system=assistant says that it is the dialogue system"
+            f"{column} has messages of the system, and none of the assistant: a dialogue system is "
+            f"the assistant; {RECIPES}"
         )
     return turns
 
@@ -541,8 +541,8 @@ def _turns_of_text(text, form, column):
     if form.one_turn:
         return [text]
     raise ValueError(
-        f"{column} is one text, {text!r:.60}: --separator TEXT says what stands between its turns, "
-        f"--one-turn that it is one; {RECIPES}"
+        f"{column} is one text, {text!r:.60}: expected a list of turns; --separator TEXT says what "
+        f"stands between its turns, --one-turn that it is one; {RECIPES}"
     )
 
 
@@ -585,8 +585,8 @@ def _turn(item, place, number, form, left_out):
     side = roles.get(role) or _ROLES.get(role) or (role if form.last_turn else None)
     if side is None:
         raise ValueError(
-            f"{place} is by {speaker!r:.60}: --role {str(speaker):.30}=assistant (or user, system, "
-            "tool) says who that is; --last-turn takes the last turn of anybody as the response"
+            f"{place} is by {speaker!r:.60}: expected {', '.join(SIDES)}; --last-turn takes the "
+            f"last turn of anybody as the response; {RECIPES}"
         )
     if isinstance(text, list):  # the parts of OpenAI and Anthropic
         if not all(isinstance(part, dict) for part in text):

@@ -104,7 +104,7 @@ def fetch(ending: str) -> Path:
     names = [name for name in sources() if fnmatch.fnmatchcase(name, pattern)]
     if len(names) != 1:
         raise DreError(
-            f"{len(names)} registered files end in {ending!r}, expected one: see `dre data list`"
+            f"{len(names)} registered files end in {ending!r}, expected one: see sources.yaml"
         )
     [name] = names
     path = home() / name

@@ -15,7 +15,15 @@ from dre.signature import load_summary
 from dre.tables import number, with_interval
 
 #: The fields in which the signatures of two files may differ: their scores are comparable still.
-_MAY_DIFFER = ("data", "limit", "version", "torch", "sentence-transformers", "transformers")
+_MAY_DIFFER = (
+    "data",
+    "reading",
+    "limit",
+    "version",
+    "torch",
+    "sentence-transformers",
+    "transformers",
+)
 #: What a context is known by in both files: the first of these columns that there is.
 _CONTEXT_COLUMNS = ("context_id", "context")
 
@@ -29,14 +37,13 @@ class Comparison:
     comparisons : as `dre.score.systems.summarise` has them, where a is new and b is old.
     missing : the share of the contexts of either file without a new score, in [0, 1]. Those of a
         system that is gone count as missing; those of a system that was added do not count.
-    removed, added : the names of systems that only the old, or only the new file has.
+    removed : the names of systems that only the old file has.
     notes : sentences that a reader has to know besides.
     """
 
     comparisons: list[dict]
     missing: float
     removed: list[str]
-    added: list[str]
     notes: list[str]
 
 
@@ -71,45 +78,44 @@ def compare_scores(new: pd.DataFrame | str | Path, old: pd.DataFrame | str | Pat
     say that their scores were made by different models, judges or prompts.
     """
     notes = _check_makers(new, old)
-    new_table = readers.scores(new, _CONTEXT_COLUMNS)
-    old_table = readers.scores(old, _CONTEXT_COLUMNS)
-    names = [set(table["system"]) for table in (new_table, old_table)]
-    shared = names[0] & names[1]
-    if not shared and len(names[0]) == len(names[1]) == 1:
+    of_new, of_old = _by_context(new), _by_context(old)
+    new_names, old_names = (set(scores.index.unique("system")) for scores in (of_new, of_old))
+    if len(new_names) == len(old_names) == 1 and new_names != old_names:
         # From here on, the system has the name of the old file.
-        (old_name,) = shared = names[1]
-        new_table = new_table.assign(system=old_name)
-    if not shared or set(new_table["id"]).isdisjoint(old_table["id"]):
-        lacking = "context" if shared else "system"
+        of_new = of_new.rename(dict(zip(new_names, old_names)), level="system")
+        new_names = old_names
+    shared = sorted(new_names & old_names)
+    of_new = pd.Series(of_new[of_new.index.isin(shared, level="system")])
+    if of_new.index.intersection(of_old.index).empty:
         raise DreError(
-            f"the new and the old scores share no {lacking}: score the same contexts, with the "
-            "same names of systems"
+            "the new and the old scores share no context of a system: score the same contexts, "
+            "with the same names of systems"
         )
-    is_matched = new_table["system"].isin(list(shared))
-    matched, scored = new_table[is_matched], new_table[is_matched & new_table["score"].notna()]
-    expected = {*zip(old_table["system"], old_table["id"]), *zip(matched["system"], matched["id"])}
-    n_scored = len({*zip(scored["system"], scored["id"])})
-    return Comparison(
-        comparisons=_differences(new_table, old_table, sorted(shared)),
-        missing=1 - n_scored / len(expected),
-        removed=sorted(set(old_table["system"]) - shared),
-        added=sorted(set(new_table["system"]) - shared),
-        notes=notes,
-    )
+    missing = float(of_new.reindex(of_new.index.union(of_old.index)).isna().mean())
+    if missing:
+        notes.append(f"{missing:.1%} of the contexts of either file have no new score")
+    removed, added = sorted(old_names.difference(shared)), sorted(new_names.difference(shared))
+    if removed:
+        notes.append(f"only the old file has: {', '.join(removed)}")
+    if added:
+        notes.append(f"not compared, since only the new file has: {', '.join(added)}")
 
-
-def _differences(new_table, old_table, names):
-    """Compare new with old: a row per system, p-values corrected over them."""
     rows = []
-    for name in names:
-        means = {
-            f"{name} (new)".strip(): new_table[new_table["system"] == name],
-            f"{name} (old)".strip(): old_table[old_table["system"] == name],
+    for name in shared:
+        by_version = {
+            f"{name} (new)".strip(): of_new.xs(name, level="system"),
+            f"{name} (old)".strip(): of_old.xs(name, level="system"),
         }
-        columns = {key: table.groupby("id")["score"].mean() for key, table in means.items()}
-        rows += systems.compare_systems(pd.DataFrame(columns))
+        rows += systems.compare_systems(pd.DataFrame(by_version))
     p_holm = stats.holm([row["p_permutation"] for row in rows])
-    return [{**row, "p_holm": p} for row, p in zip(rows, p_holm)]
+    comparisons = [{**row, "p_holm": p} for row, p in zip(rows, p_holm)]
+    return Comparison(comparisons, missing, removed, notes)
+
+
+def _by_context(source) -> pd.Series:
+    """Return the mean score of each system in each context, NaN where it has none."""
+    table = readers.scores(source, _CONTEXT_COLUMNS)
+    return pd.Series(table.groupby(["system", "id"])["score"].mean())
 
 
 def failures(
@@ -175,17 +181,17 @@ def _check_makers(new, old):
     if isinstance(new, pd.DataFrame) or isinstance(old, pd.DataFrame):
         return []
     new_summary, old_summary = load_summary(new), load_summary(old)
-    if new_summary is None or old_summary is None:
-        if new_summary is old_summary:
-            return []
+    if new_summary and old_summary:
+        for difference in new_summary.signature.differences(old_summary.signature, _MAY_DIFFER):
+            field = difference.field
+            raise DreError(
+                f"{new} was made with {field} {difference.value}, {old} with {field} "
+                f"{difference.other_value}: such scores are not comparable. Score both in the same "
+                "way"
+            )
+    elif new_summary or old_summary:
         return [
             f"{old if new_summary else new} has no summary beside it, so nothing says whether both "
             "files were made by the same model, judge and prompt"
         ]
-    for difference in new_summary.signature.differences(old_summary.signature, _MAY_DIFFER):
-        field = difference.field
-        raise DreError(
-            f"{new} was made with {field} {difference.value}, {old} with {field} "
-            f"{difference.other_value}: such scores are not comparable. Score both in the same way"
-        )
     return []

@@ -269,7 +269,7 @@ class DRE:
         readable = table[is_read]
         if not len(readable):
             return table.assign(score_llm=np.nan)
-        replies = self.judge.score(self.for_prompt(readable), self.prompt)
+        replies = self.judge.score(self._for_prompt(readable), self.prompt)
         replies = replies.set_index(readable.index)
         if self.judge.last.stopped == "budget":
             raise TryLater(f"{self.judge.last.why}; what was answered is stored")
@@ -285,7 +285,7 @@ class DRE:
                 table[column] = replies[column].reindex(table.index).where(is_read, own)
         return table
 
-    def for_prompt(self, table: pd.DataFrame) -> pd.DataFrame:
+    def _for_prompt(self, table):
         """Return the table with the numbers that a prompt may show."""
         if self.slm:
             # A prompt speaks of a distance and a probability, also where a recipe leaves 0 to 1.
@@ -303,11 +303,8 @@ class DRE:
         """Which numbers the scores are, in words."""
         return f"{METHODS[self.method].scale}, higher is better"
 
-    def signature(self, data: str | None = None) -> Signature:
-        """Return what decides a score, to be quoted beside it.
-
-        ``data`` is the sha256 of the pairs that are scored, in hex digits.
-        """
+    def signature(self) -> Signature:
+        """Return what decides a score, to be quoted beside it."""
         fields: dict = {"method": self.method}
         if self.slm:
             provenance = self.slm.provenance
@@ -320,7 +317,6 @@ class DRE:
             fields["judge"] = self.judge.signature
             fields["prompt"] = self.prompt.reading()
         fields["accuracies"] = list(self.accuracies) if self.accuracies else None
-        fields["data"] = data
         fields["version"] = VERSION
         if self.slm:
             for package in ("torch", "sentence-transformers", "transformers"):

@@ -17,8 +17,8 @@ BLOCK = 2048  # pairs that an actor is given at once
 _WAITS = {"RAY_raylet_start_wait_time_s": "300", "RAY_DASHBOARD_STARTUP_TIMEOUT_S": "300"}
 
 
-def score_pairs(options: dict, pairs: pd.DataFrame, workers: int | None = None) -> pd.DataFrame:
-    """Score a table of pairs with one SLM per actor.
+def score_pairs(options: dict, pairs: pd.DataFrame) -> pd.DataFrame:
+    """Score a table of pairs with one SLM for each GPU or, without one, for each core.
 
     Ray runs where ``RAY_ADDRESS`` says, else on this machine.
 
@@ -28,8 +28,6 @@ def score_pairs(options: dict, pairs: pd.DataFrame, workers: int | None = None) 
         Those of `DRE.load`; the judge is None or a recorded one.
     pairs
         As `dre.datasets.readers.pairs` makes them.
-    workers
-        How many actors; by default as many as there are GPUs or, without one, cores.
 
     Returns
     -------
@@ -66,9 +64,7 @@ def score_pairs(options: dict, pairs: pd.DataFrame, workers: int | None = None) 
         resources = ray.cluster_resources()
         kind = "GPU" if resources.get("GPU") else "CPU"
         actor = ray.remote(_Worker).options(**{f"num_{kind.lower()}s": 1})
-        most_workers = int(resources[kind])
-        n_workers = min(workers or most_workers, most_workers)
-        pool = ray.util.ActorPool([actor.remote(options) for _ in range(n_workers)])
+        pool = ray.util.ActorPool([actor.remote(options) for _ in range(int(resources[kind]))])
         starts = range(0, len(pairs), BLOCK)
         blocks = [pairs.iloc[first : first + BLOCK] for first in starts]
         tables = pool.map(lambda worker, block: worker.score_pairs.remote(block), blocks)

@@ -244,10 +244,10 @@ def show(comparisons: Sequence[dict], alpha: float = stats.LEVEL) -> None:
     tables.show(pd.DataFrame(rows), "Comparisons", note, columns, headers, digits)
 
 
-def verdict(summary: dict, alpha: float = stats.LEVEL) -> list[str]:
+def verdict(comparisons: Sequence[dict]) -> list[str]:
     """Return a sentence for every two systems: which is better by how much, or why none can say."""
     sentences = []
-    for row in summary["comparisons"]:
+    for row in comparisons:
         a, b = (row[side] or "(no name)" for side in "ab")
         by, low, high = (row[f"difference{end}"] for end in ("", "_low", "_high"))
         if not row["n_contexts"]:
@@ -259,7 +259,7 @@ def verdict(summary: dict, alpha: float = stats.LEVEL) -> list[str]:
         if by < 0:
             a, b, by = b, a, -by
             low, high = (None, None) if low is None else (-high, -low)
-        if row["p_holm"] is None or row["p_holm"] >= alpha:
+        if row["p_holm"] is None or row["p_holm"] >= stats.LEVEL:
             favour = f"{by:.3f} in favour of {a}" if by else "0"
             sentences.append(f"{a} and {b}: no difference is proven ({favour})")
         else:

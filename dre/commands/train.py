@@ -1,4 +1,4 @@
-"""``dre slm train``."""
+"""``dre train``."""
 
 import argparse
 
@@ -6,64 +6,39 @@ import pandas as pd
 
 from dre import classification, tables
 from dre.commands import inputs
-from dre.datasets import dialogues
-from dre.errors import DreError
+from dre.datasets import dialogues, registry
 from dre.paper.profile import profile
 
 _PERCENTAGES = ("positive", "adversarial", "random_rejected", "overall")
-CONTEXTS = (
+_CONTEXTS = (
     "contexts with labelled responses: NAME:SPLIT such as mini:train, or a file as `dre augment` "
     "writes it"
 )
 
 
-def add(subparsers) -> None:
-    """Add the command ``slm``."""
-    command = subparsers.add_parser("slm", help="train the small model")
-    actions = command.add_subparsers(metavar="action", required=True)
-    parser = actions.add_parser(
-        "train",
-        help="train one, or go on with a training that was interrupted",
-        description="train a small model, or go on with a training that was interrupted",
-    )
+def add(subparsers: argparse._SubParsersAction) -> None:
+    """Add the command ``dre train``."""
+    text = "train a small model, or go on with a training that was interrupted"
+    parser = subparsers.add_parser("train", help=text, description=text)
     option = parser.add_argument
-    option("--train", metavar="CONTEXTS", required=True, help=CONTEXTS)
-    option(
-        "--dev",
-        metavar="CONTEXTS",
-        help="contexts for the learning curves, the threshold and the final table",
-    )
+    option("--train", metavar="CONTEXTS", required=True, help=_CONTEXTS)
+    text = "contexts for the learning curves, the threshold and the final table"
+    option("--dev", metavar="CONTEXTS", help=text)
     option("--out", metavar="FOLDER", required=True, help="folder for the model")
-    option(
-        "--encoder",
-        default="minilm",
-        metavar="NAME",
-        help="encoder to start from: minilm (default), distilbert, a Hub id or a folder",
-    )
-    option(
-        "--epochs",
-        type=int,
-        metavar="N",
-        help="epochs of every stage, in place of the recipe's own",
-    )
+    text = "encoder to start from: minilm (default), distilbert, a Hub id or a folder"
+    option("--encoder", default="minilm", metavar="NAME", help=text)
+    text = "epochs of every stage, in place of the recipe's own"
+    option("--epochs", type=int, metavar="N", help=text)
     option(
         "--recipe",
+        default="ours",
         metavar="NAME",
         help="how it is trained: ours (default, as the model of the package); as in the papers: "
         "paper, paper-robust, released",
     )
-    option(
-        "--extra",
-        metavar="PROFILE",
-        help="further dialogues and grades, which recipe ours needs: public",
-    )
     option("--seed", type=int, default=0, metavar="N", help="seed of the training (default: 0)")
-    inputs.add_form_options(parser)
-    option(
-        "--plain",
-        action="store_true",
-        help="train without disentanglement, as the control of Figures 3 and 4",
-    )
+    text = "train without disentanglement, as the control of Figures 3 and 4 (--recipe paper)"
+    option("--plain", action="store_true", help=text)
     parser.set_defaults(run=train)
 
 
@@ -74,24 +49,18 @@ def train(args: argparse.Namespace) -> None:
     from dre.slm import recipes
     from dre.slm.train import fit
 
-    name = args.recipe or ("paper" if args.plain else "ours")
-    recipe = recipes.get(name, args.epochs, not args.plain)
-    if args.extra and not recipe.mixture:
-        raise DreError(f"recipe {recipe.name} takes no --extra")
-
-    form = inputs.form_of(args, tuple(dialogues.FIELDS.values()))
-    contexts = dialogues.contexts_by_name(args.train, form, inputs.tell)
-    dev = dialogues.contexts_by_name(args.dev, form, inputs.tell) if args.dev else []
-    if recipe.mixture and not args.extra:
-        raise DreError(
-            f"recipe {recipe.name} learns from more than labelled contexts: it needs English "
-            "dialogues and pairs that a judge has graded, which are not given. --extra public "
-            "takes those of the public data (24 MB, fetched once). With your contexts alone choose "
-            "--recipe paper, which is much weaker"
-        )
+    recipe = recipes.get(args.recipe, args.epochs, not args.plain)
+    contexts = inputs.read_contexts(args.train)
+    dev = inputs.read_contexts(args.dev) if args.dev else []
     extra = None
-    if args.extra:
-        extra = paper_contexts.extra(profile(args.extra), dev)
+    if recipe.mixture:
+        are_fetched = ", which are fetched now, once" if registry.absent() else ""
+        print(
+            f"recipe {recipe.name} learns from English dialogues and a judge's grades, too, of "
+            f"the public data (24 MB){are_fetched}; recipe paper takes your contexts alone",
+            flush=True,
+        )
+        extra = paper_contexts.extra(profile("public"), dev)
     slm = fit(contexts, dev, args.out, recipe, args.seed, args.encoder, extra=extra)
 
     description = slm.provenance
