@@ -214,7 +214,6 @@ MISTYPED = {
     "score in.jsonl --engine rya": "argument --engine: there is no 'rya': did you mean ray?\n",
     "score in.jsonl --prompt a --criterion b": "--criterion: not allowed with argument --prompt",
     "score in.jsonl -o o.txt": "--output: o.txt: expected a name that ends in .csv or .jsonl or",
-    "score in.jsonl -o no/o.csv": "no/o.csv: expected a name that ends in .csv or .jsonl or",
     "judge run in.jsonl --judge a:b --xyz 1": "dre judge run: error: unrecognized argument --xyz\n",
     "scor in.jsonl": "dre: error: there is no command 'scor': did you mean score?\n",
     "judge rum": "dre judge: error: there is no action 'rum': did you mean run?\n",

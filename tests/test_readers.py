@@ -5,7 +5,6 @@ import gzip
 import io
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -469,7 +468,7 @@ def test_no_text_in_csv_is_a_formula_and_names_come_back_as_they_were(tmp_path):
     assert read["score"].tolist() == table["score"].tolist()
     files.write(table, tmp_path / "scores.jsonl")
     comparison = compare_scores(path, tmp_path / "scores.jsonl")
-    assert comparison.removed == comparison.added == [] and comparison.missing == 0
+    assert comparison.notes == [] and comparison.missing == 0
 
 
 def test_scores_are_finite_numbers_by_id():
@@ -747,6 +746,14 @@ SOURCES = {  # the file of each recipe, in its true form; all give the pair of S
             ]
         }
     ),
+    "wizard.jsonl": json.dumps(
+        {
+            "messages": [
+                {"role": role, "content": text}
+                for role, text in zip(["apprentice", "wizard"] * 2, [*SAID, "At two."])
+            ]
+        }
+    ),
     "raters.csv": pd.DataFrame(
         [
             {"context": json.dumps(SAID), "response": "At two.", "system": "m", "rating": rating}
@@ -884,8 +891,6 @@ def test_every_command_that_reads_dialogues_takes_the_options_of_the_page(capsys
         ["score"],
         ["judge", "run", "--judge", "recorded:claude-2026-11"],
         ["judge", "estimate", "--judge", "openai:gpt-5-mini"],
-        ["train", "--recipe", "paper", "--out", "model", "--train"],
-        ["augment", "-o", "out.jsonl", "--judge", "openai:gpt-5-mini"],
     ],
     ids=lambda command: " ".join(command[:2]),
 )
@@ -898,6 +903,26 @@ def test_every_command_refuses_a_bad_line_and_a_doubt(command, tmp_path, capsys,
     assert main([*command, tagged]) == 2
     assert f"error: {tagged}: turns begin with 'user', 'bot'" in capsys.readouterr().err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.jsonl", "tagged.jsonl"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["train", "--recipe", "paper", "--out", "model", "--train"],
+        ["augment", "-o", "out.jsonl", "--judge", "recorded:claude-2026-11"],
+    ],
+    ids=lambda command: command[0],
+)
+def test_contexts_of_a_bad_line_are_refused_and_a_doubt_is_a_note(
+    command, tmp_path, capsys, monkeypatch
+):
+    """These commands have no option that would take what is doubted."""
+    monkeypatch.chdir(tmp_path)
+    bad = jsonl(tmp_path / "bad.jsonl", [PAIR, {"context": "one text"}])
+    assert main([*command, bad]) == 2
+    assert f"error: {bad}:2: context is one text" in capsys.readouterr().err
+    assert main([*command, jsonl(tmp_path / "tagged.jsonl", LOOKED_AT["names"][0])]) == 2
+    assert "note: turns begin with 'user', 'bot'" in capsys.readouterr().err
 
 
 def test_contexts_to_train_on_are_read_as_pairs_are(tmp_path):

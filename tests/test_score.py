@@ -213,6 +213,8 @@ def test_what_another_run_or_program_made_is_written_over_by_force_alone(slm, ca
     assert score(*run) == 2  # the summary is of another program
     assert score(*other, "--force") == 0
     assert len(pd.read_csv("o.csv")) == 6
+    assert score(*run[:2], "new/folder/o.csv", *run[3:]) == 0
+    assert len(pd.read_csv("new/folder/o.csv")) == 24
 
 
 JUDGE = {"judge": RECORDED[1]}
@@ -233,7 +235,7 @@ REFUSED = [  # a line of options, what is said of it, and the same options in Py
     ("-o in.jsonl", "in.jsonl is an input", None),
     ("none.jsonl", "none.jsonl: cannot be read ([Errno 2] No such file", None),
     ("empty.jsonl", "empty.jsonl: there is no pair in it", None),
-    ("text.csv", "context is one text, 'a': --separator TEXT says", None),
+    ("text.csv", "context is one text, 'a': expected a list", None),
     ("text.csv --one-turn JUDGE", "does not know pair 2", None),
     ("JUDGE", "make ids unique, also between systems", None),
 ]
