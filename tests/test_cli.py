@@ -107,6 +107,9 @@ def test_a_file_on_the_hub_is_held_to_the_hash_that_its_first_fetch_saw(served):
     path.write_bytes(b"HELLO\n" * 10)
     assert cli.main(["data", "fetch", "greetings"]) == 0
     assert cli.main(["data", "fetch"]) == 2  # what is here is checked, whoever asked for it
+    fetch.fetch("b.txt").unlink()
+    served["b.txt"].unlink()
+    assert cli.main(["data", "fetch"]) == 2  # before anything is downloaded
     path.unlink()
     served["train set.json"].write_bytes(b"HELLO\n" * 10)
     with pytest.raises(DreError, match="known hash"):

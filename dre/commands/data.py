@@ -66,6 +66,7 @@ def _fetch(args):
     missing = absent(wanted)
     if missing:
         print(f"to be fetched into {home()}: {amount(missing)}", flush=True)
-    for path in wanted:
-        fetch(path)  # prints what it downloads, and checks the hash
+    here = [path for path in wanted if path not in missing]
+    for path in here + missing:
+        fetch(path)  # checks the hash, and says what it downloads
     print(f"{len(wanted)} files are in {home()}, each with its hash")

@@ -146,8 +146,9 @@ def _print_tables(summary, pairs, table):
     means["system"] = means["system"].replace("", "(no name)")
     ranks = zip(means["rank"], means["rank_last"])
     means["rank"] = [f"{first}–{last}" if first < last else f"{first}" for first, last in ranks]
-    n_contexts = counted(summary["contexts"], "context")
-    note = f"Score: {summary['scale']}. Intervals: 95 %, over {n_contexts}."
+    note = f"Score: {summary['scale']}."
+    if summary["contexts"] > 1:
+        note += f" Intervals: 95 %, over {summary['contexts']:,} contexts."
     if len(means) > 1:
         note += " Systems that no test separates share ranks."
     if "fits" in means:
