@@ -12,11 +12,11 @@ from scipy.stats import bootstrap, permutation_test
 from dre.score import systems
 
 
-def frame(scores, contexts, system="a", **columns):
+def frame(scores, contexts, system="a"):
     names = [f"{context:016x}" for context in contexts]
     table = pd.DataFrame({"system": system, "context_id": names, "score": np.array(scores, float)})
     missing = dict.fromkeys(systems.MEASURES[1:], np.nan)
-    return table.assign(**missing, **({"status": "ok"} | columns))
+    return table.assign(**missing)
 
 
 def summarise(*frames):
@@ -81,11 +81,11 @@ def test_p_values_agree_with_scipy_and_are_corrected_after_holm():
 
 
 def test_missing_scores_are_counted_and_left_out():
-    lacking = frame([1, np.nan, 3], [1, 2, 3], status=["ok", "malformed", "ok"])
+    lacking = frame([1, np.nan, 3], [1, 2, 3])
     summary = summarise(lacking, frame([1, 1, 1], [1, 2, 2], "b"))
     assert [summary[key] for key in ("rows", "contexts", "shared_contexts")] == [6, 3, 1]
     row = next(row for row in summary["systems"] if row["n_missing"] == 1)
-    assert row | {"score": 2, "n": 2, "statuses": {"ok": 2, "malformed": 1}} == row
+    assert row | {"score": 2, "n": 2} == row
 
 
 def test_a_system_in_one_context_has_a_mean_and_no_interval_beside_one_in_many():
@@ -104,7 +104,7 @@ def test_the_order_of_rows_changes_nothing():
     table = pd.concat(frames, ignore_index=True)
     tables = (table, *(table.sample(frac=1, random_state=seed) for seed in range(3)))
     all_rows = [row["systems"] + row["comparisons"] for row in map(systems.summarise, tables)]
-    expected, *shuffled = (pd.DataFrame(rows).drop(columns="statuses") for rows in all_rows)
+    expected, *shuffled = (pd.DataFrame(rows) for rows in all_rows)
     for numbers in shuffled:
         pd.testing.assert_frame_equal(numbers, expected, atol=1e-9)
 

@@ -71,8 +71,6 @@ COLUMNS += ["score_slm", "score_llm", "s_inf", "score", "status", "reason", "lef
 _PLAIN_NAMES = {"s_d": "scaled_distance", "s_p": "fits"}
 #: Decimals of the SLM's numbers in a prompt: the last bits of a float must not cost another reply.
 _PROMPT_DECIMALS = 6
-#: Why a pair has no score that was computed all the same.
-_NOT_FINITE = "the score is not a finite number: the small model may be damaged"
 BLOCK = 256  # distinct pairs that are scored and kept together; a kill loses no more of them
 
 
@@ -195,9 +193,6 @@ class DRE:
         if self.judge:
             table = self._with_judge_scores(table)
         table["score"] = METHODS[self.method].score(table).astype(float)
-        is_damaged = (table["status"] == "ok") & ~np.isfinite(table["score"])
-        table.loc[is_damaged, "score"] = np.nan
-        table.loc[is_damaged, ["status", "reason"]] = "error", _NOT_FINITE
         table = table.rename(columns=_PLAIN_NAMES)
         return table.loc[:, [name for name in COLUMNS if name in table]]
 
@@ -227,13 +222,14 @@ class DRE:
         scores["what_is_cut"] = ["; ".join(compress(is_cut, row)) for row in zip(*is_cut.values())]
         if isinstance(self.slm, Ours):
             scores["left_out"] = without_quotes(read)[1]
-        table = table.merge(scores.drop(columns="pair_id"), on=columns, how="left")
         # The same texts may be those of a system that is not read as a whole.
-        unread = table["status"] == language.STATUS
-        table["reason"] = table["reason"].where(unread, table.pop("what_is_cut"))
-        is_finite = np.isfinite(table[remembered.NUMBERS]).all(axis=1)
-        table.loc[~is_finite & ~unread, ["status", "reason"]] = "error", _NOT_FINITE
-        table.loc[~is_finite | unread, remembered.NUMBERS] = np.nan
+        scores["status"] = "ok"
+        table = table.merge(scores.drop(columns="pair_id"), on=[*columns, "status"], how="left")
+        table["reason"] = table["reason"].where(~is_read.to_numpy(), table.pop("what_is_cut"))
+        is_damaged = is_read.to_numpy() & ~np.isfinite(table[remembered.NUMBERS]).all(axis=1)
+        table.loc[is_damaged, remembered.NUMBERS] = np.nan
+        reason = "the score is not a finite number: the small model may be damaged"
+        table.loc[is_damaged, ["status", "reason"]] = "error", reason
         return table
 
     def _scores_in_blocks(self, pairs, progress, keep):

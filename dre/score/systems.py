@@ -37,8 +37,8 @@ def summarise(table: pd.DataFrame, seed: int = 0) -> dict:
     Parameters
     ----------
     table
-        One row per response, with ``context_id``, ``system``, ``status``, ``score`` and those of
-        the other `MEASURES` there are. A missing score is NaN.
+        One row per response, with ``context_id``, ``system``, ``score`` and those of the other
+        `MEASURES` there are. A missing score is NaN.
     seed
         Of the resampling and of the permutation tests.
 
@@ -48,8 +48,8 @@ def summarise(table: pd.DataFrame, seed: int = 0) -> dict:
         ``rows`` and ``contexts``, their numbers, and ``shared_contexts``, the number of contexts
         with a score of every system.
         ``systems``, a list with a dict for each system, the best first: ``system``, ``n`` (the
-        number of scores), ``n_missing``, ``statuses``, each of the `MEASURES` that has values with
-        ``_low`` and ``_high`` (95 %), ``rank`` and ``rank_last``.
+        number of scores), ``n_missing``, each of the `MEASURES` that has values with ``_low`` and
+        ``_high`` (95 %), ``rank`` and ``rank_last``.
         ``comparisons`` as `compare_systems` returns them, and ``baselines``, the same for each of
         the `BASELINES` (its ``measure``). What is undefined is None.
     """
@@ -57,9 +57,8 @@ def summarise(table: pd.DataFrame, seed: int = 0) -> dict:
     contexts, context_ids = pd.factorize(table["context_id"], sort=True)
     systems = []
     for name, rows in table.groupby("system"):
-        statuses = rows["status"].value_counts().to_dict()
-        n = statuses.get("ok", 0)
-        systems.append({"system": name, "n": n, "n_missing": len(rows) - n, "statuses": statuses})
+        n = int(rows["score"].count())
+        systems.append({"system": name, "n": n, "n_missing": len(rows) - n})
 
     # The mean of each measure, with its interval.
     weights = _resampled_groups(len(context_ids), seed)
@@ -72,18 +71,19 @@ def summarise(table: pd.DataFrame, seed: int = 0) -> dict:
                 row.update(stats.interval(draws, measure))
 
     # The comparisons of systems, in the score and in the baselines.
-    rows_by_measure = {}
-    for measure in [name for name in ("score", *BASELINES) if name in table]:
-        means = table.groupby([contexts, "system"])[measure].mean()
-        rows_by_measure[measure] = compare_systems(_by_system(means), seed)
-    comparisons = rows_by_measure.pop("score")
-    baselines = [{"measure": name, **row} for name, rows in rows_by_measure.items() for row in rows]
-    scored = table[table["score"].notna()]
-    systems_by_context = scored.groupby("context_id")["system"].nunique()
+    by_context = table.groupby([contexts, "system"])
+    means = _by_system(by_context["score"].mean())
+    comparisons = compare_systems(means, seed)
+    baselines = [
+        {"measure": measure, **row}
+        for measure in BASELINES
+        if measure in table
+        for row in compare_systems(_by_system(by_context[measure].mean()), seed)
+    ]
     return {
         "rows": len(table),
         "contexts": len(context_ids),
-        "shared_contexts": int(np.sum(systems_by_context == len(systems))),
+        "shared_contexts": int(means.notna().all(axis=1).sum()),
         "systems": without_nan(rank_systems(systems, comparisons)),
         "comparisons": without_nan(comparisons),
         "baselines": without_nan(baselines),
@@ -278,11 +278,9 @@ def rank_systems(systems: Sequence[dict], comparisons: Sequence[dict]) -> list[d
     n_worse = Counter()
     for comparison in comparisons:
         if comparison["p_holm"] < stats.LEVEL:
-            winner, loser = comparison["a"], comparison["b"]
-            if comparison["difference"] < 0:
-                winner, loser = loser, winner
-            n_better[loser] += 1
-            n_worse[winner] += 1
+            is_a_better = comparison["difference"] > 0
+            n_better[comparison["b" if is_a_better else "a"]] += 1
+            n_worse[comparison["a" if is_a_better else "b"]] += 1
     ranked = []
     for row in systems:
         name = row["system"]
