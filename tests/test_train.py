@@ -554,6 +554,26 @@ def test_a_training_without_dev_says_that_nothing_is_known_of_it(encoder, tmp_pa
     assert "what it is worth is not known: give --dev" in capsys.readouterr().out
 
 
+def test_our_recipe_takes_the_public_dialogues_and_grades_and_says_so_before(
+    encoder, tmp_path, capsys, monkeypatch
+):
+    """What shares an utterance with --dev is left out of them: `test_public_data` holds that."""
+    asked = []
+
+    def public_extra(settings, dev):
+        asked.append((settings.name, dev))
+        assert capsys.readouterr().out.startswith("recipe ours learns from English dialogues")
+        return extra()
+
+    monkeypatch.setattr("dre.paper.contexts.extra", public_extra)
+    monkeypatch.setattr("dre.datasets.registry.absent", lambda: ["one"])
+    file = few_contexts(tmp_path)
+    command = ["train", "--train", file, "--dev", "mini:dev", "--encoder", encoder]
+    assert main([*command, "--out", str(tmp_path / "slm")]) == 0
+    assert asked == [("public", load("mini", "dev"))]
+    assert SLM.load(tmp_path / "slm").recipe.name == "ours"
+
+
 def own_contexts(folder, **responses):
     """Write a file with one context, and return its path."""
     path = Path(folder) / "own.jsonl"

@@ -57,7 +57,7 @@ def summarise(table: pd.DataFrame, seed: int = 0) -> dict:
     contexts, context_ids = pd.factorize(table["context_id"], sort=True)
     systems = []
     for name, rows in table.groupby("system"):
-        n = int(rows["score"].count())
+        n = int(rows["score"].notna().to_numpy().sum())
         systems.append({"system": name, "n": n, "n_missing": len(rows) - n})
 
     # The mean of each measure, with its interval.
