@@ -51,13 +51,11 @@ def files(tmp_path, monkeypatch):
         ("worse.csv old.csv --fail-if worse", 3, r"bot .new. is worse than bot .old.: .* by −0.5"),
         ("worse.csv old.csv", 0, ""),
         ("better.csv old.csv --fail-if worse --max-missing 0", 0, ""),
-        ("holes.csv old.csv --max-missing 5%", 3, "10.0% of the contexts have no .* 5.0%"),
         ("holes.csv old.csv --max-missing 0.1", 0, "10.0% of the contexts of either file have no"),
         ("more.csv old.csv --max-missing 5%", 3, "10.0% of the contexts have no new"),
         ("fewer.csv old.csv --max-missing 0%", 3, "10.0% of the contexts have no .* 0.0%"),
         ("better.csv two.csv", 0, "only the old file has: gone"),
         ("better.csv two.csv --fail-if worse", 3, "gone is gone: the old scores"),
-        ("better.csv two.csv --max-missing 0.4", 3, "50.0% of the contexts have no new .* 40.0%"),
         ("two.csv old.csv --fail-if worse", 0, "not compared, since only the new file has: gone"),
         ("holes.csv fewer.csv --max-missing 5%", 3, "10.0% of the contexts have no new"),
         ("slightly.csv old.csv --fail-if worse --alpha 0.04", 3, "bot .new. is worse"),
@@ -79,9 +77,6 @@ def test_in_pytest_a_person_can_read_why(files):
     sentence += rf"shared .* .p = 0.0001.; with so many a difference of {visible:.3f} can be seen$"
     with pytest.raises(AssertionError, match=sentence):
         dre.assert_not_worse(table(OLD + NOISE - 0.5), table(OLD))
-    # Where all differences are equal, nothing is known of what can be seen.
-    with pytest.raises(AssertionError, match=r"by −1.000 \[.*\] on 40 .* .p = 0.0001.$"):
-        dre.assert_not_worse(table(np.arange(40) - 1), table(np.arange(40)))
     Path("old.csv.summary.json").write_text('{"signature": {"method": "small"}}')
     warned = pytest.warns(UserWarning, match="fewer.csv has no summary beside it")
     with warned, pytest.raises(AssertionError, match="^10.0% of the contexts have no new score"):
@@ -133,8 +128,6 @@ def test_the_note_and_the_refusal_agree_on_how_many_contexts_a_test_needs(files,
 def test_with_two_systems_the_level_is_that_of_both_tests_together():
     """Of 40 contexts 13 are better: p is 0.038, which one system may not have, and two may."""
     worse, as_before = (OLD + np.where(np.arange(40) < n, 0.1, -0.1) for n in (13, 20))
-    with pytest.raises(AssertionError, match=r"bot .new. is worse .*p = 0.03\d\d"):
-        dre.assert_not_worse(table(worse), table(OLD))
     dre.assert_not_worse(systems(worse, as_before), systems(OLD, OLD))
 
 
@@ -142,15 +135,9 @@ def test_with_two_systems_the_level_is_that_of_both_tests_together():
     ("new", "old", "status", "message"),
     [
         ({"judge": "m:a"}, {"judge": "m:b"}, 2, "worse.csv .* m:a, old.csv .*m:b: .*comparable"),
-        ({"method": "small"}, {"judge": "m:a"}, 2, "worse.csv .* small, old.csv .*comparable"),
-        (
-            {"method": "small", "data": "a", "limit": "9"},
-            {"method": "small", "version": "2"},
-            0,
-            "^$",
-        ),
+        ({"judge": "m", "data": "a", "reading": {"one_turn": True}}, {"judge": "m"}, 0, "^$"),
         (None, {"method": "small"}, 0, "^note: worse.csv has no summary beside it"),
-        *[(text, None, 2, "worse.*json: this is not a .* dre wrote") for text in ({}, "small")],
+        ({}, None, 2, "worse.*json: this is not a .* dre wrote"),
     ],
 )
 def test_scores_of_two_makers_are_not_compared(new, old, status, message, files, capsys):

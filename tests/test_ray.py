@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from test_score import RECORDED, saved_slm, score, write
 
-from dre.datasets.dialogues import load
+from dre.datasets.dialogues import load, pairs
 from dre.score import ray as ray_scoring
 
 
@@ -17,12 +17,8 @@ def slm(tmp_path_factory):
 
 def recorded_pairs(contexts):
     """Pairs of contexts whose scores by a judge are recorded under their ids."""
-    return [
-        {"id": context.pair_id(kind, i), "context": list(context.turns), "response": response}
-        for context in contexts
-        for kind in "pa"
-        for i, response in enumerate(context.responses(kind))
-    ]
+    table = pairs(contexts).rename(columns={"pair_id": "id"})
+    return table[["id", "context", "response"]].to_dict("records")
 
 
 def test_the_command_writes_what_one_process_writes(slm, tmp_path, monkeypatch):
@@ -42,18 +38,18 @@ def test_the_command_writes_what_one_process_writes(slm, tmp_path, monkeypatch):
     pd.testing.assert_frame_equal(local_scores, pd.read_csv("ray.csv"), atol=1e-5, rtol=1e-3)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--method", "slide", "--judge", "openai:any", "--store", "s.db"), "leave --engine ray"),
-        (RECORDED, "some methods have no small model: leave --engine ray out"),
-        ((), "Ray is not installed: pip install 'ray[data]==2.60.*'"),
-    ],
-)
-def test_what_ray_cannot_do_is_said(slm, tmp_path, monkeypatch, capsys, options, message):
+CANNOT = {
+    "leave --engine ray": ("--method", "slide", "--judge", "openai:any", "--store", "s.db"),
+    "some methods have no small model: leave --engine ray out": RECORDED,
+    "Ray is not installed: pip install 'ray[data]==2.60.*'": (),
+}
+
+
+@pytest.mark.parametrize("message", CANNOT)
+def test_what_ray_cannot_do_is_said(slm, tmp_path, monkeypatch, capsys, message):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, "ray", None)  # not installed
     write(recorded_pairs(load("mini", "test")[:1]), "in.jsonl")
-    small = () if options == RECORDED else ("--slm", slm)
-    assert score("in.jsonl", "-o", "o.csv", "--engine", "ray", *small, *options) == 2
+    small = () if CANNOT[message] == RECORDED else ("--slm", slm)
+    assert score("in.jsonl", "--engine", "ray", *small, *CANNOT[message]) == 2
     assert message in capsys.readouterr().err

@@ -91,21 +91,12 @@ def number_in(request):
     return int(re.findall(r"Number (\d+)\?", request.body["messages"][-1]["content"])[0])
 
 
-@pytest.mark.parametrize("form", ["turns.jsonl", "chat.jsonl", "turns.csv", "turns.parquet"])
-def test_a_file_of_each_form_gets_the_scores_of_the_model(slm, capsys, form):
-    rows = records(12)
-    chats = [{"id": row["id"], "system": row["system"], "messages": []} for row in rows]
-    for row, chat in zip(rows, chats):
-        said = ["Be brief.", *row["context"], row["response"]]
-        for role, text in zip(["system", "bot", "human", "bot"], said):
-            chat["messages"].append({"role": role, "content": text})
-    source = write(chats if form == "chat.jsonl" else rows, form)
-    output = f"o{Path(form).suffix}"
-    assert score(source, "-o", output, "--slm", slm) == 0
+@pytest.mark.parametrize("ending", [".jsonl", ".csv", ".parquet"])
+def test_a_file_of_each_form_gets_the_scores_of_the_model(slm, capsys, ending):
+    rows, output = records(12), f"o{ending}"
+    assert score(write(rows, f"turns{ending}"), "-o", output, "--slm", slm) == 0
     printed = capsys.readouterr()
     assert "read as: Do you like tea? | Number 0? → Only with milk, please.\n" in printed.err
-    notes = ["left out: 24 system messages"] if form == "chat.jsonl" else []
-    assert re.findall("note: (left out.*)", printed.err) == notes
     assert printed.out.startswith("dre:small|model:ffffffffffff|recipe:paper|seed:3|encoder:tiny|")
     assert "24 scores written" in printed.out
 
@@ -119,7 +110,6 @@ def test_a_file_of_each_form_gets_the_scores_of_the_model(slm, capsys, form):
     np.testing.assert_allclose(numbers, expected, atol=1e-5)
     means = table.groupby("system")["score"].mean()
     summary = json.loads(Path(f"{output}.summary.json").read_text())
-    assert summary["notes"] == notes
     assert {row["system"]: row["score"] for row in summary["systems"]} == pytest.approx({**means})
     assert f"\nbeta is better than alpha, by {means['beta'] - means['alpha']:.3f} [" in printed.out
 
@@ -139,16 +129,9 @@ def test_two_files_are_compared_by_context_whatever_the_order_of_lines(slm, caps
 
     of_files = content(**files)
     scores = pd.DataFrame(of_files["scores"]).pivot(index="context_id", columns="system")["score"]
-    differences = (scores["a"] - scores["b"]).to_numpy()
     (comparison,) = of_files["comparisons"]
-    assert (comparison["a"], comparison["b"], comparison["n_contexts"]) == ("a", "b", 10)
-    assert comparison["difference"] == pytest.approx(differences.mean())
-    # The share of all ways to swap the two in some contexts.
-    signs = np.array(list(itertools.product([1, -1], repeat=10)))
-    p = np.mean(np.abs(signs @ differences) >= abs(differences.sum()) - 1e-9)
-    assert 0.05 < p < 0.95
-    assert comparison["p_permutation"] == pytest.approx(p, abs=0.02)
-
+    assert comparison["difference"] == pytest.approx((scores["a"] - scores["b"]).mean())
+    assert comparison["n_contexts"] == 10
     for column in ("system", "model"):
         of_one_file = content(c=[row | {column: name} for name in "ba" for row in files[name]])
         for key in ("contexts", "shared_contexts", "systems", "comparisons"):
@@ -176,14 +159,6 @@ def test_every_file_is_a_system_of_its_own(names, systems, slm, capsys):
     renamed = [Path(path).rename(f"new-{path}") for path in paths]
     assert score(*renamed, "--slm", slm, "-o", "o.csv") == 2
     assert "o.csv is of another run (data" in capsys.readouterr().err
-
-
-def test_two_files_without_a_shared_context_get_a_sentence(slm, capsys):
-    rows = [{key: row[key] for key in ("context", "response")} for row in records(4)]
-    assert score(write(rows[:4], "a.jsonl"), write(rows[4:], "b.jsonl"), "--slm", slm) == 0
-    printed = capsys.readouterr()
-    assert "a and b have no context in common with a score of both: they cannot" in printed.out
-    assert "only 0 of 4 contexts have a score of every system" in printed.err
 
 
 def test_what_another_run_or_program_made_is_written_over_by_force_alone(slm, capsys):
@@ -221,7 +196,6 @@ JUDGE = {"judge": RECORDED[1]}
 DRE_OPTIONS = JUDGE | {"method": "dre", "accuracies": [88.0, 98.0]}
 REFUSED = [  # a line of options, what is said of it, and the same options in Python
     ("--method slide", "method slide needs slm and judge: give judge", {"method": "slide"}),
-    ("--method slm JUDGE", "small has no use for judge", JUDGE | {"method": "slm"}),
     ("--slm x JUDGE", "method judge has no use for slm", JUDGE | {"slm": "x"}),
     ("--accuracies 0.9,1", "small has no use for accuracies", {"accuracies": [0.9, 1]}),
     ("--method dre JUDGE", "accuracies: give accuracies", JUDGE | {"method": "dre"}),
@@ -230,10 +204,7 @@ REFUSED = [  # a line of options, what is said of it, and the same options in Py
     ("--slm mini", "there is no SLM 'mini': expected a folder", {"slm": "mini"}),
     ("--max-usd 1", "--max-usd: there is no judge to use it", None),
     ("--criterion polite", "method small has no use for prompt", None),
-    ("--limit 0", "argument --limit: 0: expected a number above 0", None),
-    ("--field system=modle", "--field names modle: no record has it; they have id", None),
     ("-o in.jsonl", "in.jsonl is an input", None),
-    ("none.jsonl", "none.jsonl: cannot be read ([Errno 2] No such file", None),
     ("empty.jsonl", "empty.jsonl: there is no pair in it", None),
     ("text.csv", "context is one text, 'a': expected a list", None),
     ("text.csv --one-turn JUDGE", "does not know pair 2", None),
@@ -303,11 +274,8 @@ def test_what_the_small_model_cannot_read_has_no_score_and_no_judge_is_paid_for_
         assert score(write(rows[2:], "others.jsonl"), "-o", "none.csv", *options) == 2
         assert len(server.requests) == 2
     assert not Path("none.csv").exists()
-    for number, name in enumerate(LANGUAGES):
-        kind = "language" if name == "German" else "script"
-        start = f"2 pairs of '{name}' without a score: the small model cannot read them (first "
-        is_there = f"{start}{2 * number + 1}: the response is in a {kind} that the sm" in notes
-        assert is_there == (number > 0)
+    assert notes.count("without a score: the small model cannot read them (first ") == 4
+    assert "2 pairs of 'Cjk' without a score: the small model cannot read them (first 7: " in notes
     assert table["status"].tolist() == ["ok"] * 2 + ["other_language"] * 8
     assert table["score"].notna().equals(table["status"] == "ok")
 
@@ -367,23 +335,19 @@ def test_a_function_may_judge_on_the_scale_of_a_prompt_which_becomes_0_to_5():
     assert metric.score([["Hi."]] * 3, ["a", "bb", "ccc"])["score"].tolist() == [0, 2.5, 5]
 
 
-def test_an_interrupted_run_does_not_go_on_with_another_servers_judge(capsys):
-    def always(score):
-        return lambda request: servers.openai(json.dumps({"score": score}), tokens=(1000, 1000))
+def test_a_run_that_reaches_its_ceiling_goes_on_and_another_server_does_not_take_its_output(capsys):
+    def reply(request):
+        return servers.openai('{"score": 1}', tokens=(1000, 1000))
 
     run = ("in.jsonl", "-o", "o.csv", "--price", "1,2", "--concurrency", "1")
-    with servers.Server(always(1)) as first, servers.Server(always(5)) as second:
-        # The first server's run ends after a few pairs, and the second's asks for all of them.
+    with servers.Server(reply) as first, servers.Server(reply) as second:
         assert score(*run, *judge(first), "--max-usd", "0.05") == 1
         assert "stopped before $0.05 would be passed" in capsys.readouterr().err
         assert 0 < len(first.requests) < 24 and not Path("o.csv").exists()
-        assert score(*run, *judge(second)) == 0
-        assert set(pd.read_csv("o.csv")["score"]) == {5} and len(second.requests) == 24
-        # The second's output is not written over by the first's run, which goes on where it was.
-        assert score(*run, *judge(first)) == 2
-        assert f"base_url={second.url}" in capsys.readouterr().err
-        assert score(*run, *judge(first), "--force") == 0
-        assert set(pd.read_csv("o.csv")["score"]) == {1} and len(first.requests) == 24
+        assert score(*run, *judge(first)) == 0
+        assert len(first.requests) == 24
+        assert score(*run, *judge(second)) == 2
+        assert f"base_url={first.url}" in capsys.readouterr().err and not second.requests
 
 
 def test_replies_without_a_score_are_counted_and_without_any_nothing_is_written(slm, capsys):
@@ -398,17 +362,15 @@ def test_replies_without_a_score_are_counted_and_without_any_nothing_is_written(
         table, notes = pd.read_csv("o.csv"), capsys.readouterr().err
         assert score(*run, "none.csv", "--plain", "--limit", 2) == 1
     is_malformed = table["status"] == "malformed"
+    n_shared = 12 - table[is_malformed]["id"].nunique()
+    assert f"only {n_shared} of 12 contexts have a score of every system" in notes
     assert 0 < is_malformed.sum() < 24
     assert table["score"].isna().equals(is_malformed)
     for system, rows in table[is_malformed].groupby("system"):
-        start = f"{counted(len(rows), 'pair')} of '{system}' without a score: the judge's reply is "
-        first = f"(first {system}/{rows['id'].iloc[0]}: {rows['reason'].iloc[0]})"
-        assert f"{start}malformed {first}" in notes
-    error = capsys.readouterr().err
-    assert (
-        "1 pair of 'alpha' without a score: the judge's reply is error (first alpha/c0: " in error
-    )
-    assert error.endswith("error: no pair has a score, and nothing is written\n")
+        count = counted(len(rows), "pair")
+        about = f"{count} of '{system}' without a score: the judge's reply is malformed"
+        assert f"{about} (first {system}/{rows['id'].iloc[0]}: {rows['reason'].iloc[0]})" in notes
+    assert capsys.readouterr().err.endswith("error: no pair has a score, and nothing is written\n")
     assert not list(Path().glob("none.csv*"))
 
 
@@ -479,18 +441,14 @@ def test_a_scoring_that_is_killed_twice_computes_each_pair_once(slm):
     np.testing.assert_allclose(pd.read_csv("o.csv")["score"], scores, atol=1e-5)
 
 
-def test_scores_are_kept_by_model_and_no_text_is_written(slm, capsys, monkeypatch, own_cache):
-    def notes(model=slm):
-        assert score("in.jsonl", "--slm", model, "-o", "o.csv", "--force") == 0
+def test_scores_are_kept_and_no_text_is_written(slm, capsys, monkeypatch, own_cache):
+    def notes():
+        assert score("in.jsonl", "--slm", slm, "-o", "o.csv", "--force") == 0
         assert pd.read_csv("o.csv")["score"].notna().all()
         return capsys.readouterr().err
 
     assert "scored before" not in notes()
     assert "24 of 24 pairs were scored before" in notes()
-    model = SLM.load(slm)
-    model.head.classifier.weight.data += 1
-    model.save(Path("changed"))
-    assert "scored before" not in notes("changed")
     assert b"with milk" not in b"".join(file.read_bytes() for file in own_cache.rglob("*.parquet"))
 
     # A cache that cannot be written costs no score.

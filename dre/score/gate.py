@@ -1,6 +1,5 @@
 """Did a system become worse? New scores against old ones, for ``dre compare`` and pytest."""
 
-import math
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -163,14 +162,12 @@ def failures(
 
 def _is_worse(row):
     """Return the sentence on a system that became worse."""
-    sentence = (
+    return (
         f"{row['a']} is worse than {row['b']}: its score differs by "
         f"{with_interval(row, 'difference', '.3f')} on {row['n_contexts']:,} shared contexts "
-        f"(p = {row['p_holm']:.4f})"
+        f"(p = {row['p_holm']:.4f}); with so many a difference of {number(row['visible'], 3)} can "
+        "be seen"
     )
-    if math.isnan(row["visible"]):
-        return sentence
-    return f"{sentence}; with so many a difference of {number(row['visible'], 3)} can be seen"
 
 
 def _check_makers(new, old):

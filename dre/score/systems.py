@@ -249,20 +249,20 @@ def verdict(comparisons: Sequence[dict]) -> list[str]:
     sentences = []
     for row in comparisons:
         a, b = (row[side] or "(no name)" for side in "ab")
-        by, low, high = (row[f"difference{end}"] for end in ("", "_low", "_high"))
         if not row["n_contexts"]:
             sentences.append(
                 f"{a} and {b} have no context in common with a score of both: they cannot be "
                 "compared. Let both answer the same contexts"
             )
             continue
-        if by < 0:
-            a, b, by = b, a, -by
-            low, high = (None, None) if low is None else (-high, -low)
+        sign = -1 if row["difference"] < 0 else 1
+        a, b = (a, b)[::sign]
+        by = sign * row["difference"]
         if row["p_holm"] is None or row["p_holm"] >= stats.LEVEL:
             favour = f"{by:.3f} in favour of {a}" if by else "0"
             sentences.append(f"{a} and {b}: no difference is proven ({favour})")
         else:
+            low, high = sorted(sign * row[f"difference_{end}"] for end in ("low", "high"))
             sentences.append(f"{a} is better than {b}, by {by:.3f} [{low:.3f}, {high:.3f}]")
     return sentences
 
