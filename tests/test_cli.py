@@ -133,8 +133,7 @@ def test_what_cannot_be_fetched_is_one_clear_sentence_and_leaves_no_file(served,
     with pytest.raises(DreError, match=message):
         fetch.fetch("a (1).txt")
     monkeypatch.setattr(fetch, "RAW", "http://127.0.0.1:9/")
-    message = r"b.txt from http://127.0.0.1:9/.*DRE_DATA_HOME.*ConnectionError"
-    with pytest.raises(DreError, match=message):
+    with pytest.raises(DreError, match=r"b.txt from http://127.0.0.1:9/.*ConnectionError"):
         fetch.fetch("b.txt")
     assert files_here() == []
 
@@ -206,8 +205,7 @@ def test_a_command_that_went_says_what_to_do_instead(name, capsys):
     assert (
         capsys.readouterr().err == f"error: there is no `dre {name}` any more: {cli.GONE[name]}\n"
     )
-    for words in re.findall(r"`dre ([a-z ]+?)[`-]", cli.GONE[name]):
-        assert words.split()[0] in cli.ROOMS
+    assert {*re.findall(r"`dre (\w+)", cli.GONE[name])} <= {*cli.ROOMS}
 
 
 def test_every_sign_can_be_printed_into_a_file_of_windows(monkeypatch, tmp_path):
