@@ -1,13 +1,15 @@
 """The small model (SLM): an encoder with a head. Scoring (Eq. 17-19), saving and loading."""
 
+import hashlib
 import json
 import os
 import pkgutil
+import secrets
 import shutil
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self
 
@@ -17,6 +19,7 @@ import torch
 import torch.nn.functional as F
 from huggingface_hub import snapshot_download
 from pydantic import TypeAdapter
+from safetensors import SafetensorError
 from safetensors.torch import load, save_model
 from torch import Tensor, nn
 
@@ -24,15 +27,9 @@ from dre.datasets.dialogues import Context
 from dre.datasets.dialogues import pairs as pairs_of
 from dre.errors import DreError
 from dre.slm import losses, recipes
-from dre.slm.encoder import (
-    Reader,
-    context_text,
-    doubles,
-    load_encoder,
-    plain_text,
-)
+from dre.slm.encoder import Reader, context_text, doubles, load_encoder, plain_text
 from dre.slm.provenance import DEFAULT as DEFAULT
-from dre.slm.provenance import Extra, check_files, check_finite, check_numbers, file_hash
+from dre.slm.provenance import Extra, check_numbers, hashes_of_files
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -105,8 +102,10 @@ class SLM:
     """An encoder (SentenceTransformer) with a head. Its ``provenance`` says what made it.
 
     Nothing in it learns until `learns` is called. While its encoder does not learn, it remembers
-    the texts that it has read.
+    the texts that it has read. ``signature`` is a hash of all that was loaded, if it was.
     """
+
+    signature = ""
 
     def __init__(self, encoder, head, recipe, provenance=None):
         self.encoder = encoder.requires_grad_(False)
@@ -135,23 +134,23 @@ class SLM:
     def forget(self) -> None:
         """Forget the texts that were read, since the encoder changes or memory is short."""
         self.reader.known.clear()
-        self.reader.tokens.forget()
+        self.reader.tokens.known.clear()
 
     @torch.no_grad()
-    def encode(self, texts: Sequence[str], progress: bool = False) -> dict[str, Tensor]:
+    def encode(self, texts: Sequence[str]) -> dict[str, Tensor]:
         """Embed texts, and return what the head makes of them: (n, d) float32 tensors by name."""
         self.head.eval()
-        return self.head(self.reader(texts, progress))
+        return self.head(self.reader(texts))
 
     @torch.no_grad()
-    def distances(self, pairs: pd.DataFrame, progress: bool = False) -> pd.DataFrame:
+    def distances(self, pairs: pd.DataFrame) -> pd.DataFrame:
         """Return ``pair_id, distance, s_p`` for a table of pairs.
 
         ``distance`` is the cosine distance that Eq. 18 normalises, ``s_p`` the probability that the
         response is a positive one.
         """
         contexts, responses = self.texts(self.readable(pairs))
-        h = self.encode(contexts + responses, progress)
+        h = self.encode(contexts + responses)
         h_c = h["anchor"][: len(pairs)]
         h_r = h["robust"][len(pairs) :]
         d = losses.distance(h_c, h_r)
@@ -161,7 +160,7 @@ class SLM:
             {"pair_id": list(pairs["pair_id"]), "distance": doubles(d), "s_p": doubles(p)}
         )
 
-    def score(self, pairs: pd.DataFrame, progress: bool = False) -> pd.DataFrame:
+    def score(self, pairs: pd.DataFrame) -> pd.DataFrame:
         """Score pairs of context and response (Eq. 17-19).
 
         A score does not depend on the other pairs of the table, except for rounding, because d_min
@@ -171,8 +170,6 @@ class SLM:
         ----------
         pairs
             A table with ``pair_id``, ``context`` (turns, oldest first) and ``response``.
-        progress
-            Whether to show a bar.
 
         Returns
         -------
@@ -186,7 +183,7 @@ class SLM:
         DreError
             If a text is empty or missing.
         """
-        if "d_min" not in self.provenance:
+        if not {"d_min", "d_max"} <= self.provenance.keys():
             raise DreError(
                 "this SLM has no d_min and d_max: call set_range(training contexts) before scoring"
             )
@@ -194,8 +191,7 @@ class SLM:
         d_max = self.provenance["d_max"]
         starts = range(0, max(len(pairs), 1), BLOCK)
         blocks = [pairs.iloc[start : start + BLOCK] for start in starts]
-        tables = [self.distances(block, progress) for block in blocks]
-        table = pd.concat(tables, ignore_index=True)
+        table = pd.concat([self.distances(block) for block in blocks], ignore_index=True)
         table.insert(2, "s_d", (table["distance"] - d_min) / (d_max - d_min))
         return table.assign(score_slm=1 - table["s_d"] + table["s_p"])
 
@@ -217,14 +213,6 @@ class SLM:
     def examples(self, contexts: Sequence[Context]) -> Sequence[Context]:
         """Return the contexts that are learned from: here the labelled contexts as they are."""
         return contexts
-
-    def passes(self, contexts: Sequence[Context], extra: Extra, number: int, seed: int) -> list:
-        """Return the rows of each pass over the contexts; only recipes with a mixture have this."""
-        raise NotImplementedError(f"recipe {self.recipe.name} learns from triplets")
-
-    def loss(self, rows: Sequence, vectors: Callable) -> Tensor:
-        """Return the loss of some rows of `passes`; only recipes with a mixture have this."""
-        raise NotImplementedError(f"recipe {self.recipe.name} learns from triplets")
 
     def finish(self, contexts: Sequence[Context], extra: Extra, seed: int) -> None:
         """Do what is left to do after the last stage of training: here `set_range`."""
@@ -290,8 +278,7 @@ class SLM:
 
     def cut(self, responses: Iterable[str]) -> np.ndarray:
         """Return whether each response has more tokens than the encoder reads, a bool array."""
-        tokens = self.reader.tokens
-        return tokens.lengths(responses) > tokens.limit
+        return self.reader.tokens.are_cut(responses)
 
     def cut_contexts(self, dialogues: Iterable[Sequence[str]]) -> np.ndarray:
         """Return whether each dialogue is longer than the encoder reads, a bool array."""
@@ -303,33 +290,39 @@ class SLM:
         return np.array([is_cut[turns] for turns in dialogues], dtype=bool)
 
     def save(self, path: str | Path) -> None:
-        """Write a folder with what `write` writes and ``slm.json``.
+        """Write a folder with what `write` writes, and ``slm.json`` with the hash of each file.
 
-        It is written whole or not at all. DreError if the folder exists already.
+        It is written whole or not at all. DreError if the folder exists, or cannot be written.
         """
         path = Path(path)
         if path.exists():
             raise DreError(f"{path} exists already: name another folder or delete it")
-        partial = path.with_name(path.name + ".partial")
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir(parents=True)
-        self.write(partial)
-        weights = sorted(partial.rglob("*.safetensors"))
-        description = {
-            "format": FORMAT,
-            "recipe": self.recipe.as_dict(),
-            "provenance": self.provenance,
-            "sha256": {path.relative_to(partial).as_posix(): file_hash(path) for path in weights},
-        }
-        text = json.dumps(description, indent=1, sort_keys=True) + "\n"
-        (partial / "slm.json").write_text(text, encoding="utf-8")
-        os.replace(partial, path)
+        # Another process that saves the same model has a folder of its own.
+        partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}.partial")
+        try:
+            partial.mkdir(parents=True)
+            self.write(partial)
+            description = {
+                "format": FORMAT,
+                "recipe": self.recipe.as_dict(),
+                "provenance": self.provenance,
+                "sha256": hashes_of_files(partial),
+            }
+            text = json.dumps(description, indent=1, sort_keys=True) + "\n"
+            (partial / "slm.json").write_text(text, encoding="utf-8")
+            os.replace(partial, path)
+        except (OSError, SafetensorError) as error:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise DreError(
+                f"{path} cannot be written ({error}): free space, or make the folder above it "
+                "writable, and give the same command again"
+            ) from error
 
     @classmethod
     def load(cls, path: str | Path) -> "SLM":
         """Read a saved SLM from a folder or the Hub (``owner/name``).
 
-        DreError if it is missing, incomplete or damaged.
+        DreError if it is missing, incomplete or damaged, or a file is not the one that was saved.
         """
         # The Hub's client, the file system, JSON, safetensors and torch raise errors of many
         # classes. All of them mean that the model cannot be used.
@@ -337,7 +330,8 @@ class SLM:
             if not Path(path).is_dir():
                 patterns = ["*.json", "*.txt", "*.safetensors"]
                 path = snapshot_download(str(path), allow_patterns=patterns)
-            description = json.loads((Path(path) / "slm.json").read_bytes())
+            content = (Path(path) / "slm.json").read_bytes()
+            description = json.loads(content)
             if description["format"] != FORMAT:
                 raise ValueError(
                     f"slm.json has format {description['format']!r}: this version of dre reads "
@@ -347,9 +341,14 @@ class SLM:
             if recipe.name not in recipes.RECIPES:
                 raise ValueError(f"recipe {recipe.name!r} is none of {', '.join(recipes.RECIPES)}")
             check_numbers(description["provenance"])
-            # A model that was saved without hashes is read as well.
-            check_files(Path(path), description.get("sha256", {}))
-            return class_for(recipe).read(Path(path), recipe, description["provenance"])
+            _check_files(Path(path), description.get("sha256"))
+            slm = class_for(recipe).read(Path(path), recipe, description["provenance"])
+            parts = nn.ModuleDict({"encoder": slm.encoder, "head": slm.head}).state_dict()
+            for name, weights in parts.items():
+                if not weights.isfinite().all():
+                    raise ValueError(f"weights {name} are not all finite numbers")
+            slm.signature = hashlib.sha256(content).hexdigest()
+            return slm
         except DreError:  # of the encoder, which a model may name
             raise
         except Exception as error:
@@ -366,7 +365,6 @@ class SLM:
         head = _new_head(encoder, recipe)
         # Python reads the file, not safetensors.
         head.load_state_dict(load((path / "head.safetensors").read_bytes()))
-        check_finite(encoder.state_dict() | head.state_dict())
         return cls(encoder.eval(), head.eval(), recipe, provenance)
 
     def write(self, path: Path) -> None:
@@ -380,6 +378,21 @@ def _new_head(encoder: "SentenceTransformer", recipe: recipes.Recipe) -> Head:
     dimension = encoder.get_embedding_dimension()
     assert dimension, "an encoder with pooling has a dimension"
     return Head(dimension, recipe.sep)
+
+
+def _check_files(folder, sha256_by_name):
+    """Raise ValueError if a file is missing, changed or more than those that were saved."""
+    found = hashes_of_files(folder)
+    if sha256_by_name is None:
+        raise ValueError("slm.json has no hashes of its files: save it again with this version")
+    for name in sorted(found.keys() | sha256_by_name.keys()):
+        if name not in sha256_by_name:
+            raise ValueError(
+                f"slm.json has no hash of {name}: delete this file if it is none of the model's, "
+                "or save the model again with this version"
+            )
+        if found.get(name) != sha256_by_name[name]:
+            raise ValueError(f"{name} is missing, or not the file that was saved")
 
 
 def _check_text(name, pair_id, text):

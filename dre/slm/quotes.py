@@ -8,7 +8,8 @@ is read as an empty one.
 import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple, Self
+from functools import lru_cache
+from typing import NamedTuple
 
 #: An empty response is read as this text.
 EMPTY = "."
@@ -27,30 +28,15 @@ _WORD = re.compile(r"\w+(?:['\u2019]\w+)*")
 _OPENING = re.compile(r"[\s\"'\u2018\u201c\u00ab(\[]+$")
 
 
+#: The `words` of each turn of a context.
+Words = list[tuple[str, ...]]
+
+
 class OwnWords(NamedTuple):
     """A response as a small model reads it, and what was left out of it."""
 
     text: str
     left_out: str
-
-
-class ContextWords(NamedTuple):
-    """The words of a context, which are looked for in each response to it.
-
-    Attributes
-    ----------
-    turns : the `words` of each turn.
-    distinct : all of them.
-    """
-
-    turns: list[list[str]]
-    distinct: set[str]
-
-    @classmethod
-    def of(cls, turns: Sequence[str]) -> Self:
-        """Return the words of the turns of a context."""
-        words_of_turns = [words(turn) for turn in turns]
-        return cls(words_of_turns, set().union(*words_of_turns))
 
 
 class _Quote(NamedTuple):
@@ -65,13 +51,13 @@ class _Quote(NamedTuple):
     last: int
 
 
-def own_words(turns: Sequence[str] | ContextWords, response: str) -> OwnWords:
+def own_words(turns: Sequence[str], response: str) -> OwnWords:
     """Leave out of a response what it repeats of its context.
 
     Parameters
     ----------
     turns
-        The turns of the context, or their words where several responses have one context.
+        The turns of the context.
     response
         The response to it.
 
@@ -80,7 +66,7 @@ def own_words(turns: Sequence[str] | ContextWords, response: str) -> OwnWords:
     The response as it is read, ``"."`` if nothing is left of it, and what was left out: the quotes,
     joined by `` ... ``, or the whole response; an empty string if it is read as it is.
     """
-    context = turns if isinstance(turns, ContextWords) else ContextWords.of(turns)
+    context = [words(turn) for turn in turns]
     rest = response
     quotes = []
     words_of_rest = words(response)
@@ -97,34 +83,41 @@ def own_words(turns: Sequence[str] | ContextWords, response: str) -> OwnWords:
     return OwnWords(rest, " ... ".join(quotes))
 
 
-def words(text: str) -> list[str]:
+@lru_cache(1000)  # several responses have one context
+def words(text: str) -> tuple[str, ...]:
     """Return the words of a text in lower case, without punctuation."""
-    return [match.lower().replace("\u2019", "'") for match in _WORD.findall(text)]
+    return tuple(match.lower().replace("\u2019", "'") for match in _WORD.findall(text))
 
 
-def _only_context_words(context: ContextWords, response: list[str]) -> bool:
+def _only_context_words(context: Words, response: tuple[str, ...]) -> bool:
     """Whether a response of some length has hardly a word that is not in its context."""
     if len(response) < _LEAST_RESPONSE:
         return False
-    n_new = sum(word not in context.distinct for word in response)
+    n_new = len(response) - _n_shared(context, response)
     return n_new <= _MOST_OWN_SHARE * len(response)
 
 
-def _longest_quote(context: ContextWords, response: list[str]) -> _Quote | None:
+def _n_shared(context: Words, response: tuple[str, ...]) -> int:
+    """Return how many words of a response are in its context."""
+    distinct = set().union(*context)
+    return sum(word in distinct for word in response)
+
+
+def _longest_quote(context: Words, response: tuple[str, ...]) -> _Quote | None:
     """Return the quote in a response that repeats most words of a turn, None if there is none."""
     # Cheap first: nearly all responses share too few words with their whole context.
-    n_shared = sum(word in context.distinct for word in response)
+    n_shared = _n_shared(context, response)
     if n_shared < _LEAST_WORDS:
         return None
     quotes = []
-    for turn in context.turns:
+    for turn in context:
         least = max(_LEAST_WORDS, -(-len(turn) * _LEAST_SHARE // 1))
         if least <= n_shared and least <= len(turn):
             quotes.append(_quote_of(turn, response, least))
     return max(filter(None, quotes), default=None)
 
 
-def _quote_of(turn: list[str], response: list[str], least: float) -> _Quote | None:
+def _quote_of(turn: tuple[str, ...], response: tuple[str, ...], least: float) -> _Quote | None:
     """Return where a response repeats most words of one turn, at least so many, in the fewest."""
     # Too few words in common, in whatever order?
     shared = Counter(turn) & Counter(response)
@@ -143,7 +136,7 @@ def _quote_of(turn: list[str], response: list[str], least: float) -> _Quote | No
     return max(quotes, key=lambda quote: (quote.matched, quote.first - quote.last), default=None)
 
 
-def _words_in_order(turn: list[str], window: list[str]) -> list[int]:
+def _words_in_order(turn: tuple[str, ...], window: tuple[str, ...]) -> list[int]:
     """Return how many words of a turn are, in the same order, in each beginning of a window.
 
     These are the lengths of longest common subsequences. A row of the usual table is one number

@@ -88,7 +88,6 @@ def embed(
     ``tokens`` remember texts that were turned into tokens before.
     """
     tokens = tokens or Tokens(encoder)
-    tokens(texts)
     chunk_size = _CHUNK if encoder.device.type == "cpu" else _CHUNK_ON_GPU
     chunks = []
     for start in range(0, len(texts), chunk_size):
