@@ -158,8 +158,8 @@ def test_scores_of_the_packages_model_are_recorded_and_then_read(recording, tmp_
     assert_same(package_model(public).score(table), recorded, check_exact=True)
     with pytest.raises(DreError, match="1 of 3 pairs .* package with these texts: RETRAIN=package"):
         package_model(public).score(recording.table[:3])
-    other_model = remembered.package_provenance() | {"train_hash": "another"}
-    monkeypatch.setattr(remembered, "package_provenance", lambda: other_model)
+    other_model = provenance.of_package() | {"train_hash": "another"}
+    monkeypatch.setattr(provenance, "of_package", lambda: other_model)
     with pytest.raises(DreError, match="of another model, with other train_hash: RETRAIN=package"):
         package_model(public)
 

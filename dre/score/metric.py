@@ -1,7 +1,5 @@
 """The metric: a trained SLM, a judge, or both fused, as Table 4 names the methods."""
 
-import sys
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -18,7 +16,6 @@ from dre.datasets.readers import Form
 from dre.environment import VERSION
 from dre.errors import DreError, TryLater
 from dre.judges import prompts
-from dre.progress import Progress
 from dre.score import language
 from dre.signature import Signature
 from dre.slm import remembered
@@ -214,7 +211,10 @@ class DRE:
         is_read = table["reason"] == ""
         table.loc[~is_read, "status"] = language.STATUS
         distinct = table[is_read].drop_duplicates(columns).sort_values("context_id")
-        scores = self._scores_in_blocks(distinct, progress, keep)
+        memory = remembered.cache_of(self.slm) if keep else remembered.Cache()
+        model = remembered.Remembered(memory, self.slm.provenance, lambda: self.slm)
+        scores = model.score(distinct, BLOCK, progress).set_axis(distinct.index)
+        scores = scores.reindex(columns=["pair_id", *remembered.NUMBERS])
         scores[columns] = distinct[columns]
         read = self.slm.readable(distinct)
         limit = self.slm.encoder.max_seq_length
@@ -235,27 +235,6 @@ class DRE:
         table.loc[~is_finite & ~unread, ["status", "reason"]] = "error", _NOT_FINITE
         table.loc[~is_finite | unread, remembered.NUMBERS] = np.nan
         return table
-
-    def _scores_in_blocks(self, pairs, progress, keep):
-        """Score pairs block by block, by their index; a block is kept before the next begins."""
-        assert self.slm, "this method needs a small model"
-        cache = remembered.cache_of(self.slm) if keep else remembered.Cache("", None)
-        tables = [cache.get(pairs)]
-        n_known = len(tables[0])
-        missing = pairs.drop(index=tables[0].index)
-        if progress and n_known:
-            print(f"{n_known:,} of {len(pairs):,} pairs were scored before", file=sys.stderr)
-        bar = Progress(len(pairs), "pairs", n_known, is_silent=not progress)
-        with bar, warnings.catch_warnings():
-            # The column `reason` says what is cut.
-            warnings.filterwarnings("ignore", message=r".*response\(s\) have more than")
-            for first in range(0, len(missing), BLOCK):
-                block = missing.iloc[first : first + BLOCK]
-                scores = self.slm.score(block).filter(["pair_id", *remembered.NUMBERS])
-                tables.append(scores.set_index(block.index))
-                cache.put(block, scores)
-                bar.update(len(block))
-        return pd.concat(tables).reindex(pairs.index, columns=["pair_id", *remembered.NUMBERS])
 
     def _with_judge_scores(self, table):
         """Add the judge's numbers, and what became of its replies."""

