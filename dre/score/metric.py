@@ -205,27 +205,28 @@ class DRE:
         """
         from dre.slm.ours import Ours, without_quotes
 
-        assert self.slm, "this method needs a small model"
+        slm = self.slm
+        assert slm, "this method needs a small model"
         columns = ["context", "response"]
-        table["reason"] = language.what_is_not_read(table, self.slm.encoder.tokenizer)
+        table["reason"] = language.what_is_not_read(table, slm.encoder.tokenizer)
         is_read = table["reason"] == ""
         table.loc[~is_read, "status"] = language.STATUS
         distinct = table[is_read].drop_duplicates(columns).sort_values("context_id")
-        memory = remembered.cache_of(self.slm) if keep else remembered.Cache()
-        model = remembered.Remembered(memory, self.slm.provenance, lambda: self.slm)
+        memory = remembered.cache_of(slm) if keep else remembered.Cache()
+        model = remembered.Remembered(memory, slm.provenance, lambda: slm)
         scores = model.score(distinct, BLOCK, progress).set_axis(distinct.index)
         scores = scores.reindex(columns=["pair_id", *remembered.NUMBERS])
         scores[columns] = distinct[columns]
-        read = self.slm.readable(distinct)
-        limit = self.slm.encoder.max_seq_length
+        read = slm.readable(distinct)
+        limit = slm.encoder.max_seq_length
         is_cut = {
-            f"the response is cut after {limit} tokens": self.slm.cut(read["response"]),
-            f"the context is cut: only its last {limit} tokens count": self.slm.cut_contexts(
+            f"the response is cut after {limit} tokens": slm.cut(read["response"]),
+            f"the context is cut: only its last {limit} tokens count": slm.cut_contexts(
                 read["context"]
             ),
         }
         scores["what_is_cut"] = ["; ".join(compress(is_cut, row)) for row in zip(*is_cut.values())]
-        if isinstance(self.slm, Ours):
+        if isinstance(slm, Ours):
             scores["left_out"] = without_quotes(read)[1]
         table = table.merge(scores.drop(columns="pair_id"), on=columns, how="left")
         # The same texts may be those of a system that is not read as a whole.

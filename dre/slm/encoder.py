@@ -64,11 +64,8 @@ def load_encoder(
     # The Hub's client, its HTTP library and the file system raise errors of many classes. All of
     # them mean that the encoder is not here.
     try:
-        modules: list[torch.nn.Module] = [
-            module
-            for module in SentenceTransformer(source)
-            if isinstance(module, (Transformer, Pooling))
-        ]
+        is_part = (Transformer, Pooling)  # what comes behind them normalises
+        modules: Any = [part for part in SentenceTransformer(source) if isinstance(part, is_part)]
         encoder = SentenceTransformer(modules=modules)
         _check(encoder, max_seq_length, weights)
     except Exception as error:
@@ -89,11 +86,11 @@ def _check(encoder, max_seq_length, expected):
     if max_seq_length <= n_special:
         raise ValueError(f"max_seq_length is {max_seq_length}: it has to be above {n_special}")
     # Transformers marks what it has read, and makes up what is missing. Nothing reads a pooler.
-    weights = dict(encoder[0].model.named_parameters())
-    is_read = {name: hasattr(value, "_is_hf_initialized") for name, value in weights.items()}
-    missing = [name for name in is_read if not is_read[name] and not name.startswith("pooler.")]
-    if missing and any(is_read.values()):
-        raise ValueError(f"it lacks weights: {missing[0]}")
+    weights = encoder[0].model.named_parameters()
+    is_read = {name: hasattr(value, "_is_hf_initialized") for name, value in weights}
+    for name in is_read:
+        if not is_read[name] and not name.startswith("pooler.") and any(is_read.values()):
+            raise ValueError(f"it lacks weights: {name}")
     if expected and weights_hash(encoder) != expected:
         raise ValueError(
             "it has other weights on this machine than those that were adapted or recorded; "
@@ -217,10 +214,11 @@ class Reader:
         """Yield batches of texts, shortest texts first, each padded to at most `ROOM` tokens."""
         is_on_cpu = self.encoder.device.type == "cpu"
         room = ROOM["cpu"] * torch.get_num_threads() if is_on_cpu else ROOM["gpu"]
-        read = lengths(self.encoder, texts).clip(max=self.encoder.max_seq_length)
+        limit: Any = self.encoder.max_seq_length
+        n_read = lengths(self.encoder, texts).clip(max=limit)
         batch = []
-        for i in np.argsort(read, kind="stable"):
-            if batch and read[i] * (len(batch) + 1) > room:
+        for i in np.argsort(n_read, kind="stable"):
+            if batch and n_read[i] * (len(batch) + 1) > room:
                 yield batch
                 batch = []
             batch.append(texts[i])

@@ -39,7 +39,7 @@ from dre.slm.provenance import DEFAULT as DEFAULT
 from dre.slm.provenance import Extra, check_numbers, hashes_of_files
 
 if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
+    pass
 
 #: Of the folder that `SLM.save` writes.
 FORMAT = 1
@@ -119,7 +119,7 @@ class SLM:
         """
         recipe = recipe or recipes.get("paper", disentangled=False)
         base = load_encoder(encoder, recipe.max_seq_length)
-        return cls(base, _new_head(base, recipe), recipe)
+        return cls(base, Head(base.get_embedding_dimension() or 0, recipe.sep), recipe)
 
     def learns(self, modules: Collection[str]) -> None:
         """Let the named ``modules`` learn (encoder, head, classifier), and nothing else."""
@@ -223,21 +223,16 @@ class SLM:
         """Check a table of pairs, and return it with texts that an encoder reads safely.
 
         A context becomes a tuple of turns. Whatever looks like a special token of the encoder, such
-        as ``[SEP]``, becomes ordinary text. DreError if a column or a text is missing.
+        as ``[SEP]``, becomes ordinary text. DreError if a text is empty or missing.
         """
-        missing = {"pair_id", "context", "response"} - set(pairs.columns)
-        if missing:
-            raise DreError(
-                f"the pairs lack {', '.join(sorted(missing))}: "
-                "expected columns pair_id, context, response"
-            )
         special_tokens = self.encoder.tokenizer.all_special_tokens
         contexts = []
         responses = []
         for pair_id, turns, response in zip(pairs["pair_id"], pairs["context"], pairs["response"]):
             turns = (turns,) if isinstance(turns, str) else tuple(turns)
-            _check_text("context", pair_id, " ".join(turns))
-            _check_text("response", pair_id, response)
+            for name, text in (("context", " ".join(turns)), ("response", response)):
+                if not isinstance(text, str) or not text.strip():
+                    raise DreError(f"the {name} of pair {pair_id} is {text!r}: expected text")
             contexts.append(tuple(plain_text(turn, special_tokens) for turn in turns))
             responses.append(plain_text(response, special_tokens))
         return pairs.assign(context=contexts, response=responses)
@@ -316,15 +311,12 @@ class SLM:
             content = (Path(path) / "slm.json").read_bytes()
             description = json.loads(content)
             if description["format"] != FORMAT:
-                raise ValueError(
-                    f"slm.json has format {description['format']!r}: this version of dre reads "
-                    f"format {FORMAT}"
-                )
+                raise ValueError(f"its format is {description['format']!r}: expected {FORMAT}")
             recipe = TypeAdapter(recipes.Recipe).validate_python(description["recipe"])
             if recipe.name not in recipes.RECIPES:
                 raise ValueError(f"recipe {recipe.name!r} is none of {', '.join(recipes.RECIPES)}")
             check_numbers(description["provenance"])
-            _check_files(Path(path), description.get("sha256"))
+            _check_files(Path(path), description.get("sha256", {}))
             slm = class_for(recipe).read(Path(path), recipe, description["provenance"])
             for name, weights in slm.parts.state_dict().items():
                 if not weights.isfinite().all():
@@ -344,7 +336,7 @@ class SLM:
     def read(cls, path: Path, recipe: recipes.Recipe, provenance: dict) -> Self:
         """Read the parts that `write` wrote into a folder."""
         encoder = load_encoder(str(path), recipe.max_seq_length)
-        head = _new_head(encoder, recipe)
+        head = Head(encoder.get_embedding_dimension() or 0, recipe.sep)
         # Python reads the file, not safetensors.
         head.load_state_dict(load((path / "head.safetensors").read_bytes()))
         return cls(encoder.eval(), head.eval(), recipe, provenance)
@@ -355,33 +347,14 @@ class SLM:
         save_model(self.head, str(path / "head.safetensors"))
 
 
-def _new_head(encoder: "SentenceTransformer", recipe: recipes.Recipe) -> Head:
-    """Return a fresh head for the embeddings of an encoder."""
-    dimension = encoder.get_embedding_dimension()
-    assert dimension, "an encoder with pooling has a dimension"
-    return Head(dimension, recipe.sep)
-
-
-def _check_files(folder, sha256_by_name):
-    """Raise ValueError if a file is missing, changed or more than those that were saved."""
+def _check_files(folder, expected):
+    """Raise ValueError if a file is missing, changed or more than those with an expected hash."""
     found = hashes_of_files(folder)
-    if sha256_by_name is None:
-        raise ValueError("slm.json has no hashes of its files: save it again with this version")
-    for name in sorted(found.keys() | sha256_by_name.keys()):
-        if name not in sha256_by_name:
-            raise ValueError(
-                f"slm.json has no hash of {name}: delete this file if it is none of the model's, "
-                "or save the model again with this version"
-            )
-        if found.get(name) != sha256_by_name[name]:
-            raise ValueError(f"{name} is missing, or not the file that was saved")
-
-
-def _check_text(name, pair_id, text):
-    """Raise DreError if a context or a response is not a text, or empty."""
-    if not isinstance(text, str) or not text.strip():
-        raise DreError(
-            f"the {name} of pair {pair_id} is {text!r}: expected text; leave the pair out"
+    names = sorted(found.keys() | expected.keys())
+    if different := [name for name in names if found.get(name) != expected.get(name)]:
+        raise ValueError(
+            f"{', '.join(different)}: missing, changed or without a hash in slm.json; if an "
+            "earlier version saved it, train and save it again with this version"
         )
 
 

@@ -97,14 +97,11 @@ class Recipe:
     def as_dict(self) -> dict:
         """Return the recipe for provenance and fingerprints.
 
-        The usual ``keep`` is left out, and copies that are not learned from: fingerprints were made
-        before these were choices.
+        The usual ``keep`` is left out: fingerprints were made before this was a choice.
         """
         fields = asdict(self)
         if fields["keep"] == "last":
             del fields["keep"]
-        if fields["mixture"] and not fields["mixture"]["copies"]:
-            del fields["mixture"]["copies"]
         return fields
 
 

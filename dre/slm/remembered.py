@@ -244,14 +244,11 @@ def hashes_of(pairs: pd.DataFrame) -> list[str]:
 
 def _read(files, model):
     """Return the numbers of a model in Parquet files, by the hash of their texts."""
-    import pyarrow.parquet
-
     tables = [pd.DataFrame({"texts": []})]
     for file in files:
         # Opened by Python, so that a run of notebooks sees what it reads.
         content = io.BytesIO(file.read_bytes())
-        filters = [("model", "=", model)]
-        tables.append(pyarrow.parquet.read_table(content, filters=filters).to_pandas())
+        tables.append(pd.read_parquet(content, filters=[("model", "=", model)]))
     table = pd.concat([table for table in tables if len(table)] or tables[:1])
     return _once(table.drop(columns="model", errors="ignore").set_index("texts"))
 

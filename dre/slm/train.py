@@ -152,28 +152,24 @@ def _train_stages(slm, train, dev, seed, extra, checkpoint, progress):
     started = time.monotonic() - state["seconds"]
     if not state["epochs_done"]:
         _write(checkpoint, slm, state)  # what cannot be written is known at once
-    bar = Progress(
-        n_steps * len(epochs),
-        "steps",
-        n_steps * state["epochs_done"],
-        is_silent=not progress,
-        name=f"training {slm.recipe.name}",
-    )
-    optimizer = schedule = None
+    done = n_steps * state["epochs_done"]
+    name = f"training {slm.recipe.name}"
+    bar = Progress(n_steps * len(epochs), "steps", done, is_silent=not progress, name=name)
+    optimizer: Any = None
+    schedule: Any = None
     for number, stage, epoch in epochs[state["epochs_done"] :]:
         title = f"{stage.name}, epoch {epoch} of {stage.epochs}"
-        if epoch == 1 or optimizer is None or schedule is None:
-            if state["epochs_done"] and optimizer is None:
-                bar.say(f"goes on in {title}")
+        if state["epochs_done"] and optimizer is None:
+            bar.say(f"goes on in {title}")
+        if epoch == 1 or optimizer is None:
             passes = [rows] * stage.epochs
             if slm.recipe.mixture:
                 passes = slm.passes(train, extra, stage.epochs, seed)
             vectors = _prepare(slm, stage, rows)
             optimizer = torch.optim.AdamW(parameter_groups(slm), fused=True)
-            warmup_steps = math.ceil(slm.recipe.warmup * n_steps * stage.epochs)
-            schedule = get_linear_schedule_with_warmup(
-                optimizer, warmup_steps, n_steps * stage.epochs
-            )
+            steps = n_steps * stage.epochs
+            warmup_steps = math.ceil(slm.recipe.warmup * steps)
+            schedule = get_linear_schedule_with_warmup(optimizer, warmup_steps, steps)
             if epoch == 1:
                 state["best"] = None
                 state["curves"] += curves.measure(slm, contexts_to_measure, stage.name, 0)
@@ -189,7 +185,8 @@ def _train_stages(slm, train, dev, seed, extra, checkpoint, progress):
         slm.encoder.train("encoder" in stage.trains)  # else it has no dropout
         slm.head.train()
         for loss in learn_epoch(slm, batches, stage.terms, vectors, optimizer, schedule):
-            bar.update(line=partial(_line, title, loss))
+            # Only where a line is due the loss is fetched, for which a GPU stops.
+            bar.update(line=partial("{}, loss {:.4f}".format, title, loss))
         state["epochs_done"] += 1
         state["curves"] += curves.measure(slm, contexts_to_measure, stage.name, epoch)
         if slm.recipe.keep == "best":
@@ -224,11 +221,6 @@ def _prepare(slm, stage, rows):
     texts, position = distinct(text for row in rows for text in row.texts())
     embeddings = slm.reader(texts)
     return lambda texts: embeddings[[position[text] for text in texts]]
-
-
-def _line(title, loss):
-    """Return what a line says of a step. Only here the loss is fetched, for which a GPU stops."""
-    return f"{title}, loss {loss.item():.4f}"
 
 
 def learn_epoch(
