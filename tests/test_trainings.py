@@ -103,7 +103,7 @@ def test_a_replay_gives_to_the_last_digit_what_the_retraining_gave(recording):
 
     scores = trained(recording.public, "mini", "paper", 0)
 
-    assert not scores.can_score
+    assert scores.model is None
     assert scores.name == NAME
     assert scores.provenance == recording.recorder.provenance
     replayed_first = scores.score(table[:30])
@@ -319,13 +319,13 @@ def test_recorded_reference_metrics_are_accepted_until_the_metrics_or_the_texts_
 @pytest.mark.parametrize("retrain", ["", "0", "mini-paper-seed1", "released,mini-paper"])
 def test_a_model_that_retrain_does_not_name_is_replayed(recording, monkeypatch, retrain):
     monkeypatch.setenv("RETRAIN", retrain)
-    assert not trained(recording.public, "mini", "paper", 0).can_score
+    assert trained(recording.public, "mini", "paper", 0).model is None
 
 
 @pytest.mark.parametrize("retrain", ["1", "paper", f"released,{NAME}"])
 def test_a_model_that_retrain_names_is_trained_and_recorded(recording, monkeypatch, retrain):
     monkeypatch.setenv("RETRAIN", retrain)
-    assert trained(recording.public, "mini", "paper", 0).can_score
+    assert trained(recording.public, "mini", "paper", 0).model is not None
 
 
 def test_a_retraining_does_not_mix_its_scores_with_those_of_another(recording, tmp_path):

@@ -112,12 +112,11 @@ class SLM:
         self.reader = Reader(encoder)
 
     @classmethod
-    def untrained(cls, encoder: str = "minilm", recipe: recipes.Recipe | None = None) -> Self:
+    def untrained(cls, encoder: str = "minilm", recipe: recipes.Recipe = recipes.PLAIN) -> Self:
         """Return an encoder before any training, with a fresh head.
 
         Without a ``recipe`` its distances are those of the encoder.
         """
-        recipe = recipe or recipes.get("paper", disentangled=False)
         base = load_encoder(encoder, recipe.max_seq_length)
         return cls(base, Head(base.get_embedding_dimension() or 0, recipe.sep), recipe)
 
@@ -150,11 +149,9 @@ class SLM:
         h_c = h["anchor"][: len(pairs)]
         h_r = h["robust"][len(pairs) :]
         d = losses.distance(h_c, h_r)
-        probabilities = torch.softmax(self.head.logits(h_c, h_r), dim=-1)
-        p = probabilities[:, losses.POSITIVE]
-        return pd.DataFrame(
-            {"pair_id": list(pairs["pair_id"]), "distance": doubles(d), "s_p": doubles(p)}
-        )
+        p = torch.softmax(self.head.logits(h_c, h_r), dim=-1)[:, losses.POSITIVE]
+        table = pd.DataFrame({"pair_id": list(pairs["pair_id"])})
+        return table.assign(distance=doubles(d), s_p=doubles(p))
 
     def score(self, pairs: pd.DataFrame) -> pd.DataFrame:
         """Score pairs of context and response (Eq. 17-19).

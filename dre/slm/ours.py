@@ -35,7 +35,7 @@ from dre.slm.heads import FITS, FOOLS, GradedHead, LowRank, adapt, cosines, grad
 from dre.slm.model import SLM, sets_of
 from dre.slm.provenance import Extra
 from dre.slm.quotes import own_words
-from dre.slm.recipes import Mixture, Recipe
+from dre.slm.recipes import OURS, Mixture, Recipe
 from dre.slm.triplets import distinct
 
 #: How often a head goes over its pairs.
@@ -74,14 +74,11 @@ class Ours(SLM):
         self.base = Reader(base)
 
     @classmethod
-    def untrained(
-        cls, encoder: str = "minilm", recipe: Recipe | None = None, weights: str = ""
-    ) -> Self:
+    def untrained(cls, encoder: str = "minilm", recipe: Recipe = OURS, weights: str = "") -> Self:
         """Return an encoder with adapters that change nothing yet, and a fresh head.
 
         ``weights`` are as of `load_encoder`.
         """
-        assert recipe, "give the recipe, which says what is adapted"
         return cls(load_encoder(encoder, recipe.max_seq_length, weights), recipe)
 
     def forget(self) -> None:
@@ -96,7 +93,6 @@ class Ours(SLM):
         self.head.requires_grad_(False)
         self.head.views.requires_grad_(True)
         for adapter in self._adapters():
-            adapter.unmerge()
             adapter.down.requires_grad_(True)
             adapter.up.requires_grad_(True)
 
@@ -121,10 +117,8 @@ class Ours(SLM):
         h, h_before = self.views(pairs, self.reader, self.base)
         likeness = (self.head.likeness(h) + cosines(h_before).mean(0)) / 2
         fit = torch.sigmoid(self.head.fit(h))
-        quality = self.head.quality(h_before)
-        return pd.DataFrame(
-            {"likeness": doubles(likeness), "fit": doubles(fit), "quality": doubles(quality)}
-        )
+        answers = {"likeness": likeness, "fit": fit, "quality": self.head.quality(h_before)}
+        return pd.DataFrame({name: doubles(answer) for name, answer in answers.items()})
 
     def distances(self, pairs: pd.DataFrame) -> pd.DataFrame:
         """Return ``pair_id, distance, s_p, left_out`` for a table of pairs.
@@ -137,14 +131,8 @@ class Ours(SLM):
         s_p = 0.5
         for name, (mean, sd) in self.provenance["scales"].items():
             s_p = s_p + _UNIT * (answers[name] - mean) / sd
-        return pd.DataFrame(
-            {
-                "pair_id": list(pairs["pair_id"]),
-                "distance": 1 - answers["likeness"],
-                "s_p": s_p,
-                "left_out": left_out,
-            }
-        )
+        table = pd.DataFrame({"pair_id": list(pairs["pair_id"])})
+        return table.assign(distance=1 - answers["likeness"], s_p=s_p, left_out=left_out)
 
     def ordered(self, table: pd.DataFrame) -> dict[str, Tensor]:
         """Return for the curves whether the adapted likeness orders each triplet right."""
@@ -160,9 +148,7 @@ class Ours(SLM):
         """Return labelled contexts with copies of themselves among the adversarials."""
         return with_copies(contexts) if self.mixture.copies else contexts
 
-    def passes(
-        self, contexts: Sequence[Context], extra: Extra, number: int, seed: int
-    ) -> list[list[list[ContrastPair]]]:
+    def passes(self, contexts: Sequence[Context], extra: Extra, number: int, seed: int) -> list:
         """Return the pairs that are contrasted in each pass, a list for each labelled context.
 
         Some dialogues come with each labelled context, each with one response and a random number
@@ -175,10 +161,9 @@ class Ours(SLM):
         for _ in range(number):
             rows = []
             for context in contexts:
-                whole = text(context.turns)
-                last_turn = text(context.turns[-1:])
-                pairs = [(FITS, whole, last_turn, response) for response in context.positives]
-                pairs += [(FOOLS, whole, last_turn, response) for response in context.adversarials]
+                views = text(context.turns), text(context.turns[-1:])
+                pairs = [(FITS, *views, response) for response in context.positives]
+                pairs += [(FOOLS, *views, response) for response in context.adversarials]
                 for dialogue in islice(stream, self.mixture.dialogues):
                     turns, response = _draw_pair(dialogue, self.mixture, rng)
                     pairs.append((FITS, text(turns), text(turns[-1:]), response))
@@ -217,16 +202,14 @@ class Ours(SLM):
 
     def learn_heads(self, contexts: Sequence[Context], extra: Extra, seed: int) -> None:
         """Train both heads: fit on labelled contexts and some dialogues, quality on grades."""
-        pairs = self.fitting(contexts, extra.dialogues, seed)
+        pairs = self.fitting(contexts, extra, seed)
         (h,) = self.views(pairs, self.reader)
         self.learn_fit(h, pairs["fits"], pairs["context"], seed)
         grades = graded_table(extra.graded)
         (h_before,) = self.views(grades, self.base)
         self.learn_quality(h_before, grades["score"], grades["context_id"], seed)
 
-    def fitting(
-        self, contexts: Sequence[Context], dialogues: Sequence[Context], seed: int
-    ) -> pd.DataFrame:
+    def fitting(self, contexts: Sequence[Context], extra: Extra, seed: int) -> pd.DataFrame:
         """Return the pairs that fit is learned from, a table with ``fits``.
 
         It is 1 for right responses, also those of some dialogues, and 0 for adversarial ones.
@@ -236,8 +219,8 @@ class Ours(SLM):
             for context in contexts:
                 pairs += [(context.turns, text, fits) for text in getattr(context, kind)]
         rng = random.Random(seed)
-        n_dialogues = min(self.mixture.fits, len(dialogues))
-        for dialogue in rng.sample(dialogues, n_dialogues):
+        n_dialogues = min(self.mixture.fits, len(extra.dialogues))
+        for dialogue in rng.sample(extra.dialogues, n_dialogues):
             pairs.append((*_draw_pair(dialogue, self.mixture, rng), 1.0))
         table = pd.DataFrame(pairs, columns=["context", "response", "fits"])
         return table.assign(pair_id=range(len(table)))

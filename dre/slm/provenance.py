@@ -8,15 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from dre.datasets.dialogues import Context, data_hash
 from dre.environment import VERSION
 from dre.errors import DreError
 from dre.files import sha256
-
-if TYPE_CHECKING:
-    from dre.slm.recipes import Recipe
+from dre.slm.recipes import Recipe
 
 #: The folder of the small model that comes with the package.
 DEFAULT = Path(__file__).with_name("default")
@@ -45,7 +42,7 @@ class Extra:
 def describe(
     train: Sequence[Context],
     dev: Sequence[Context],
-    recipe: "Recipe",
+    recipe: Recipe,
     seed: int,
     encoder: str,
     extra: Extra | None = None,
@@ -93,18 +90,18 @@ def check_numbers(provenance: Mapping) -> None:
     """
     names = ("d_min", "d_max", "threshold")
     numbers = {name: provenance[name] for name in names if name in provenance}
-    for answer, (mean, sd) in provenance.get("scales", {}).items():
+    scales = provenance.get("scales", {})
+    for answer, (mean, sd) in scales.items():
         numbers |= {f"mean of {answer}": mean, f"standard deviation of {answer}": sd}
     for name, value in numbers.items():
         if type(value) not in (int, float) or not math.isfinite(value):
             raise ValueError(f"slm.json has {value!r} as {name}: expected a finite number")
-        if name.startswith("standard deviation") and value <= 0:
-            raise ValueError(f"slm.json has {value} as {name}: expected a number above 0")
-    if numbers.get("d_min", -math.inf) >= numbers.get("d_max", math.inf):
-        raise ValueError(f"slm.json has {numbers['d_max']} as d_max: expected more than d_min")
+    is_range = numbers.get("d_min", -math.inf) < numbers.get("d_max", math.inf)
+    if not is_range or any(sd <= 0 for _, sd in scales.values()):
+        raise ValueError("slm.json has no d_max above d_min, or no standard deviation above 0")
 
 
-def decisive(hashes: Mapping, recipe: "Recipe", seed: int, encoder: str) -> dict:
+def decisive(hashes: Mapping, recipe: Recipe, seed: int, encoder: str) -> dict:
     """Return what decides the trained weights on any machine, as JSON types.
 
     Its keys are those of `DECISIVE`.
@@ -145,9 +142,6 @@ def find_slm(name: str | Path | None) -> str | Path:
     name = str(name or DEFAULT)
     if Path(name).is_dir():
         return Path(name).resolve()
-    is_path = name.startswith((".", "/", "~"))
-    if name.count("/") == 1 and not is_path:
+    if name.count("/") == 1 and not name.startswith((".", "/", "~")):
         return name
-    raise DreError(
-        f"there is no SLM {name!r}: expected a folder with one, or owner/name on the Hub"
-    )
+    raise DreError(f"there is no SLM {name!r}: expected a folder, or owner/name on the Hub")

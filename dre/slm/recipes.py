@@ -177,9 +177,7 @@ def get(
 def _without_disentanglement(recipe):
     """Return the control of a recipe, without sep() of Eq. 17 and the losses that need it."""
     if recipe.mixture:
-        raise DreError(
-            f"recipe {recipe.name} has nothing to disentangle: ask for it without --plain"
-        )
+        raise DreError(f"recipe {recipe.name} has nothing to disentangle: leave out --plain")
     stages = [
         replace(stage, terms=tuple(term for term in stage.terms if term in _PLAIN))
         for stage in recipe.stages
@@ -187,3 +185,7 @@ def _without_disentanglement(recipe):
         if stage.trains != ("head",)
     ]
     return replace(recipe, sep="none", stages=tuple(stages))
+
+
+#: Recipe ``paper`` without disentanglement.
+PLAIN = get(PAPER, disentangled=False)

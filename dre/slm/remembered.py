@@ -15,6 +15,7 @@ import os
 import secrets
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -59,7 +60,7 @@ class Cache:
     def __init__(self, model: str = "", folder: Path | None = None):
         self.model = model
         self.folder = folder
-        self.table: Any = pd.DataFrame({"texts": []}).set_index("texts")
+        self.table = _read([], model)
         try:
             if folder is not None:
                 self.table = _read(sorted(folder.glob("*.parquet")), model)
@@ -79,9 +80,9 @@ class Cache:
     def put(self, pairs: pd.DataFrame, scores: pd.DataFrame) -> None:
         """Keep scores, which are row by row those of ``pairs``, all or none.
 
-        What is known stays as it is.
+        What is known stays as it is. What was left out of a response is not kept.
         """
-        numbers = scores.drop(columns=["pair_id", "score_slm"], errors="ignore").astype(float)
+        numbers: Any = scores.filter(["distance", "s_d", "s_p"]).astype(float)
         if self.digits:
             numbers = numbers.map(lambda value: float(f"{value:.{self.digits}g}"))
         numbers = numbers.set_axis(pd.Index(hashes_of(pairs), name="texts"))
@@ -153,6 +154,7 @@ class Recording(Cache):
             _write(folder / "scores.parquet", self.table, self.model)
 
 
+@dataclass(eq=False)
 class Remembered:
     """A small model that scores no pair twice, in whichever process.
 
@@ -165,19 +167,10 @@ class Remembered:
     command : what makes scores anew; by default a run with ``RETRAIN``.
     """
 
-    def __init__(
-        self,
-        memory: Cache,
-        provenance: Mapping,
-        model: "Callable[[], SLM] | None" = None,
-        command: str = "",
-    ):
-        self.provenance = dict(provenance)
-        self.name = memory.model
-        self._command = command or f"RETRAIN={self.name}"
-        self.can_score = model is not None
-        self._memory = memory
-        self._model = model
+    memory: Cache
+    provenance: Mapping[str, Any]
+    model: "Callable[[], SLM] | None" = None
+    command: str = ""
 
     @classmethod
     def recorded(cls, model: str, folder: Path = SMALL_MODELS, command: str = "") -> Self:
@@ -201,30 +194,29 @@ class Remembered:
         """
         pairs = pairs.reset_index(drop=True)
         # Known pairs are not scored again, since rounding depends on the batch.
-        scores = self._memory.get(pairs)
+        scores = self.memory.get(pairs)
         new_pairs = pairs.drop(index=scores.index)
         if not len(new_pairs):
             return scores
-        if self._model is None:
+        if self.model is None:
+            command = self.command or f"RETRAIN={self.memory.model}"
             raise DreError(
                 f"{len(new_pairs)} of {len(pairs)} pairs (such as {new_pairs['pair_id'].iloc[0]}) "
-                f"have no score of {self.name} with these texts: {self._command} trains the model "
-                "and records them"
+                f"have no score of {self.memory.model} with these texts: {command} trains it and "
+                "records them"
             )
-        slm = self._model()
+        slm = self.model()
         if progress and len(scores):
             print(f"{len(scores):,} of {len(pairs):,} pairs were scored before", file=sys.stderr)
         with Progress(len(pairs), "pairs", len(scores), is_silent=not progress) as bar:
             for first in range(0, len(new_pairs), block):
                 of_block = new_pairs.iloc[first : first + block]
-                new_scores: Any = None
                 if "d_min" in self.provenance:
-                    new_scores = slm.score(of_block).filter(["pair_id", *NUMBERS])
+                    self.memory.put(of_block, slm.score(of_block))
                 else:
-                    new_scores = slm.distances(of_block)[["pair_id", "distance"]]
-                self._memory.put(of_block, new_scores)
+                    self.memory.put(of_block, slm.distances(of_block).drop(columns="s_p"))
                 bar.update(len(of_block))
-        return self._memory.get(pairs)
+        return self.memory.get(pairs)
 
     def distances(self, pairs: pd.DataFrame) -> pd.DataFrame:
         """Return what `dre.slm.SLM.distances` does, without ``s_p`` for an untrained encoder."""
@@ -326,7 +318,6 @@ def cache_of(slm: "SLM") -> Cache:
     versions = [version(name) for name in ("torch", "transformers", "dre-companion")]
     facts = json.dumps([slm.signature, slm.encoder.device.type, *versions])
     signature = hashlib.sha256(facts.encode()).hexdigest()[:16]
-    chosen = os.environ.get("DRE_CACHE")
-    cache = platformdirs.user_cache_path("dre", appauthor=False) / "scores"
-    folder = Path(chosen).expanduser().absolute() if chosen else cache
+    usual = platformdirs.user_cache_path("dre", appauthor=False) / "scores"
+    folder = Path(os.environ.get("DRE_CACHE") or usual).expanduser().absolute()
     return Cache(signature, folder / signature)

@@ -42,11 +42,10 @@ def training_rows(contexts: Sequence[Context], text: Callable) -> list[Row]:
         if not context.positives or not context.adversarials
     ]
     if incomplete or not contexts:
-        examples = f" ({', '.join(incomplete[:3])})" if incomplete else ""
         raise DreError(
-            f"{len(incomplete)} of {len(contexts)} contexts lack positive or adversarial "
-            f"responses{examples}: training needs at least one context, and of each context at "
-            "least one positive_responses and one adversarial_negative_responses"
+            f"{len(incomplete)} of {len(contexts)} contexts lack responses, {incomplete[:3]}: "
+            "training needs a context at least, and of each positive_responses and "
+            "adversarial_negative_responses"
         )
     return [
         Row(text(context.turns), context.positives, context.adversarials) for context in contexts
