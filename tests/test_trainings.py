@@ -34,7 +34,7 @@ from dre.paper.trainings import (
     trained,
     untrained,
 )
-from dre.slm import SLM, provenance, recipes, remembered
+from dre.slm import SLM, provenance, recipes
 from dre.slm.remembered import Recording, Remembered, recorded_models
 
 NAME = "mini-paper-seed0"
@@ -104,7 +104,7 @@ def test_a_replay_gives_to_the_last_digit_what_the_retraining_gave(recording):
     scores = trained(recording.public, "mini", "paper", 0)
 
     assert scores.model is None
-    assert scores.name == NAME
+    assert scores.memory.model == NAME
     assert scores.provenance == recording.recorder.provenance
     replayed_first = scores.score(table[:30])
     replayed_last = scores.score(table[20:])

@@ -323,7 +323,7 @@ class SLM:
         except DreError:  # of the encoder, which a model may name
             raise
         except Exception as error:
-            reason = str(error).strip().partition("\n")[0]
+            reason = " ".join(str(error).split())[:300]
             raise DreError(
                 f"{path} is not an SLM, here or on the Hub, or it is damaged ({reason}): "
                 "train it again, fetch it again, or name another one"
@@ -350,8 +350,8 @@ def _check_files(folder, expected):
     names = sorted(found.keys() | expected.keys())
     if different := [name for name in names if found.get(name) != expected.get(name)]:
         raise ValueError(
-            f"{', '.join(different)}: missing, changed or without a hash in slm.json; if an "
-            "earlier version saved it, train and save it again with this version"
+            f"{different[0]}: missing, changed or without a hash in slm.json; if an earlier "
+            "version saved it, train and save it again with this version"
         )
 
 

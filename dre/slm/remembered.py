@@ -196,6 +196,8 @@ class Remembered:
         # Known pairs are not scored again, since rounding depends on the batch.
         scores = self.memory.get(pairs)
         new_pairs = pairs.drop(index=scores.index)
+        if progress and len(scores):
+            print(f"{len(scores):,} of {len(pairs):,} pairs were scored before", file=sys.stderr)
         if not len(new_pairs):
             return scores
         if self.model is None:
@@ -206,15 +208,13 @@ class Remembered:
                 "records them"
             )
         slm = self.model()
-        if progress and len(scores):
-            print(f"{len(scores):,} of {len(pairs):,} pairs were scored before", file=sys.stderr)
         with Progress(len(pairs), "pairs", len(scores), is_silent=not progress) as bar:
             for first in range(0, len(new_pairs), block):
                 of_block = new_pairs.iloc[first : first + block]
                 if "d_min" in self.provenance:
                     self.memory.put(of_block, slm.score(of_block))
                 else:
-                    self.memory.put(of_block, slm.distances(of_block).drop(columns="s_p"))
+                    self.memory.put(of_block, slm.distances(of_block)[["distance"]])
                 bar.update(len(of_block))
         return self.memory.get(pairs)
 
