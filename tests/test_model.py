@@ -161,17 +161,3 @@ def test_an_unknown_encoder_is_one_sentence_without_a_network():
         DreError, match="'no/such-encoder-anywhere' cannot be read .*expected minilm"
     ):
         load_encoder("no/such-encoder-anywhere")
-
-
-def test_special_tokens_in_a_users_text_are_read_as_text_and_the_separator_stays_one(slm):
-    tokenizer = slm.encoder.tokenizer
-    special_ids = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
-    text = "no [SEP] yes [CLS][MASK]"
-
-    _, (response,) = slm.texts(slm.readable(one_pair(text)))
-
-    ids = tokenizer(response, add_special_tokens=False)["input_ids"]
-    ids_as_text = tokenizer(text, split_special_tokens=True)["input_ids"]
-    assert [token_id for token_id in ids_as_text if token_id not in special_ids] == ids
-    context = tokenizer(slm.context(("yes", "no")), add_special_tokens=False)["input_ids"]
-    assert context.count(tokenizer.sep_token_id) == 1

@@ -9,10 +9,8 @@ import pytest
 import tiny
 import torch
 import torch.nn.functional as F
-from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
-from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from transformers import PreTrainedTokenizerFast
 
 from dre.slm import SLM, recipes
 from dre.slm.encoder import features, lengths, plain_text
@@ -32,62 +30,24 @@ DIALOGUES = [
 RESPONSES = ["Yes.", "No [SEP] never </s>", "word " * 60, "!" * 50, " spaced   out ", "caf\u00e9"]
 
 
-def byte_level():
-    """A tokenizer as that of RoBERTa, in which a space belongs to the word behind it."""
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    pieces = ["<s>", "<pad>", "</s>", "<unk>", *alphabet, "Ġt", "Ġte", "ea", "he"]
-    merges = [("Ġ", "t"), ("Ġt", "e"), ("e", "a"), ("h", "e")]
-    vocabulary = {piece: i for i, piece in enumerate(pieces)}
-    tokenizer = Tokenizer(models.BPE(vocabulary, merges))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
-    return tokenizer, {"cls_token": "<s>", "sep_token": "</s>"}
-
-
-def sentence_pieces():
-    """A tokenizer as those of SentencePiece, without a separator."""
+def sentence_pieces(folder):
+    """Write a tiny encoder with a tokenizer as those of SentencePiece, without a separator."""
     scores = [("<pad>", 0.0), ("<unk>", 0.0), ("</s>", 0.0), ("\u2581", -2.0)]
     scores += [("\u2581tea", -3.0), ("\u2581the", -3.0), ("ea", -3.5)]
     scores += [(letter, -4.0) for letter in "abcdefghijklmnopqrstuvwxyz?!.,"]
-    tokenizer = Tokenizer(models.Unigram(scores, unk_id=1))
-    tokenizer.normalizer = normalizers.Lowercase()
-    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
-    tokenizer.post_processor = processors.TemplateProcessing("$A </s>", None, [("</s>", 2)])
-    return tokenizer, {}
+    model = Tokenizer(models.Unigram(scores, unk_id=1))
+    model.pre_tokenizer = pre_tokenizers.Metaspace()
+    model.post_processor = processors.TemplateProcessing("$A </s>", None, [("</s>", 2)])
+    special = {"eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=model, model_max_length=LIMIT, **special)
+    path = tiny.encoder(folder)
+    tokenizer.save_pretrained(path)
+    return path
 
 
-def write(folder, tokenizer, special_tokens):
-    """Write a tiny encoder with a tokenizer, and return its folder."""
-    torch.manual_seed(0)
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        eos_token="</s>",
-        unk_token="<unk>",
-        pad_token="<pad>",
-        model_max_length=LIMIT,
-        model_input_names=["input_ids", "attention_mask"],
-        **special_tokens,
-    )
-    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
-    sizes |= {"intermediate_size": 64, "max_position_embeddings": LIMIT}
-    raw = folder / "raw"
-    BertModel(
-        BertConfig(vocab_size=len(tokenizer), initializer_range=0.2, **sizes)
-    ).save_pretrained(raw)
-    tokenizer.save_pretrained(raw)
-    SentenceTransformer(modules=[Transformer(str(raw)), Pooling(32)]).save_pretrained(
-        str(folder / "encoder")
-    )
-    return str(folder / "encoder")
-
-
-@pytest.fixture(scope="module", params=["word pieces", "byte-level", "sentence pieces"])
+@pytest.fixture(scope="module", params=[tiny.encoder, sentence_pieces])
 def slm(request, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("kind")
-    kinds = {"byte-level": byte_level, "sentence pieces": sentence_pieces}
-    make = kinds.get(request.param)
-    path = write(folder, *make()) if make else tiny.encoder(folder)
+    path = request.param(tmp_path_factory.mktemp("kind"))
     return SLM.untrained(path, recipes.replace(recipes.PAPER, max_seq_length=LIMIT))
 
 
@@ -115,12 +75,7 @@ def plain_context(turns, slm):
 
 def plain_embedding(text, encoder):
     """Embed one text as Sentence-Transformers does."""
-    read = encoder.preprocess([text])
-    read = {
-        name: value.to(encoder.device) for name, value in read.items() if torch.is_tensor(value)
-    }
-    with torch.no_grad():
-        return encoder.eval()(read)["sentence_embedding"][0]
+    return encoder.encode([text], convert_to_tensor=True, show_progress_bar=False)[0]
 
 
 def table_of(dialogues, responses):
@@ -136,7 +91,7 @@ def test_distances_are_those_of_a_plain_implementation(slm):
     for turns, response in zip(table["context"], table["response"]):
         h_c = plain_embedding(plain_context(turns, slm), slm.encoder)
         h_r = plain_embedding(plain_text(response, specials), slm.encoder)
-        expected.append(1 - F.cosine_similarity(h_c, slm.head.robust(h_r), dim=0).item())
+        expected.append(1 - F.cosine_similarity(h_c, h_r, dim=0).item())
     assert slm.distances(table)["distance"].to_numpy() == pytest.approx(expected, abs=1e-6)
 
 
@@ -159,12 +114,3 @@ def test_the_end_of_a_dialogue_is_read_and_no_special_token_comes_from_a_text(sl
         ids = features(slm.encoder, [text])["input_ids"][0].tolist()
         n_around = tokenizer.num_special_tokens_to_add()
         assert sum(i in specials for i in ids) == n_around + n_separators
-
-
-def test_as_much_as_fits_is_read_of_a_long_dialogue(slm):
-    """A word more at the beginning would be too much."""
-    words = ("the tea was late " * 30).split()
-    text = slm.context((" ".join(words),))
-    longer = " ".join(words[-len(text.split()) - 1 :])
-    n_longer, n_text = lengths(slm.encoder, [longer, text])
-    assert n_text <= LIMIT < n_longer

@@ -113,9 +113,7 @@ def _load_same(out, provenance):
     """Return the model in a folder, if it is the one that this training would end with."""
     slm = SLM.load(out)
     if slm.provenance.get("fingerprint") != provenance["fingerprint"]:
-        raise DreError(
-            f"{out} holds another model: train into another folder, or delete this one first"
-        )
+        raise DreError(f"{out} holds another model: delete it, or train into another folder")
     return slm
 
 
@@ -162,9 +160,9 @@ def _train_stages(slm, train, dev, seed, extra, checkpoint, progress):
         if state["epochs_done"] and optimizer is None:
             bar.say(f"goes on in {title}")
         if epoch == 1 or optimizer is None:
-            passes = [rows] * stage.epochs
-            if slm.recipe.mixture:
-                passes = slm.passes(train, extra, stage.epochs, seed)
+            is_mixed = slm.recipe.mixture is not None
+            n = stage.epochs
+            passes = slm.passes(train, extra, n, seed) if is_mixed else [rows] * n
             vectors = _prepare(slm, stage, rows)
             optimizer = torch.optim.AdamW(parameter_groups(slm), fused=True)
             steps = n_steps * stage.epochs
@@ -181,7 +179,7 @@ def _train_stages(slm, train, dev, seed, extra, checkpoint, progress):
         # draws the same numbers as one without an interruption.
         sequence = np.random.SeedSequence([seed, number, epoch - 1])
         torch.manual_seed(int(sequence.generate_state(1)[0]))
-        batches = [passes[epoch - 1][i] for i in torch.randperm(len(rows)).tolist()]
+        batches = [passes[epoch - 1][i] for i in torch.randperm(len(rows))]
         slm.encoder.train("encoder" in stage.trains)  # else it has no dropout
         slm.head.train()
         for loss in learn_epoch(slm, batches, stage.terms, vectors, optimizer, schedule):
@@ -259,13 +257,13 @@ def parameter_groups(slm: Any) -> list[dict]:
     groups = []
     modules = ((slm.encoder, recipe.learning_rate), (slm.head, recipe.head_learning_rate))
     for module, rate in modules:
-        by_decay = {recipe.weight_decay: [], 0.0: []}
+        decaying = {"params": [], "lr": rate, "weight_decay": recipe.weight_decay}
+        other = {"params": [], "lr": rate, "weight_decay": 0.0}
         for name, parameter in module.named_parameters():
-            decays = not name.endswith("bias") and "norm" not in name.lower()
+            is_exempt = name.endswith("bias") or "norm" in name.lower()
             if parameter.requires_grad:
-                by_decay[recipe.weight_decay if decays else 0.0].append(parameter)
-        for weight_decay, parameters in by_decay.items():
-            groups.append({"params": parameters, "lr": rate, "weight_decay": weight_decay})
+                (other if is_exempt else decaying)["params"].append(parameter)
+        groups += [decaying, other]
     return groups
 
 
