@@ -95,6 +95,7 @@ def take(folder):
     describe(folder, lambda description: description.pop("sha256"))
 
 
+NOT_FINITE = "numbers that are not finite"
 CHANGED = "missing, changed or without a hash"
 POOLING = "1_Pooling/config.json"
 LOST = "encoder.layer.0.attention.output.LayerNorm.bias"
@@ -134,13 +135,17 @@ DAMAGES = {
         "recipe 'graded' is none of paper",
     ),
     "an empty range": ("paper", set_number("d_max", -9), "no d_max above d_min"),
-    "a range in words": ("ours", set_number("d_max", "0.9"), "'0.9' as d_max: expected a finite"),
+    "a range in words": ("ours", set_number("d_max", "0.9"), NOT_FINITE),
     "an infinite range": (
         "paper",
         set_number("d_min", -np.inf),
-        "-inf as d_min: expected a finite",
+        NOT_FINITE,
     ),
-    "a threshold in words": ("ours", set_number("threshold", "high"), "'high' as threshold"),
+    "a threshold in words": (
+        "ours",
+        set_number("threshold", "high"),
+        NOT_FINITE,
+    ),
     "scales of one answer": ("ours", set_number("scales", {"fit": [0.1, 0.2]}), "lacks scales of"),
     "half a scale": ("ours", set_number("scales", SCALES | {"fit": [0.1]}), "not enough values"),
     "a scale of width 0": ("ours", set_number("scales", SCALES | {"fit": [0, 0]}), "above 0"),
@@ -180,16 +185,13 @@ def test_an_encoder_without_a_pooler_is_read_and_one_without_another_weight_is_n
 ):
     folder = shutil.copytree(encoder, tmp_path / "encoder")
     state = load_file(folder / ENCODER)
-    pooler = [name for name in state if name.startswith("pooler.")]
-    for name in [*pooler, LOST]:
-        del state[name]
-        save_file(state, folder / ENCODER, {"format": "pt"})
-        if name == LOST:
-            with pytest.raises(DreError, match=f"cannot be read .it lacks weights: {LOST}"):
-                load_encoder(str(folder))
-        else:
-            load_encoder(str(folder))
-    assert len(pooler) == 2
+    del state["pooler.dense.bias"]
+    save_file(state, folder / ENCODER, {"format": "pt"})
+    load_encoder(str(folder))
+    del state[LOST]
+    save_file(state, folder / ENCODER, {"format": "pt"})
+    with pytest.raises(DreError, match=f"cannot be read .it lacks weights: {LOST}"):
+        load_encoder(str(folder))
 
 
 def test_a_score_that_is_not_finite_is_never_ok_and_no_judge_is_asked(whole, tmp_path):

@@ -7,7 +7,6 @@ import pkgutil
 import secrets
 import shutil
 import sys
-from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -199,7 +198,6 @@ class SLM:
             )
         self.provenance["d_min"] = d.min()
         self.provenance["d_max"] = d.max()
-        self.provenance["sets"] = sets_of(contexts)
 
     def examples(self, contexts: Sequence[Context]) -> Sequence[Context]:
         """Return the contexts that are learned from: here the labelled contexts as they are."""
@@ -288,10 +286,8 @@ class SLM:
             os.replace(partial, path)
         except (OSError, SafetensorError) as error:
             shutil.rmtree(partial, ignore_errors=True)
-            raise DreError(
-                f"{path} cannot be written ({error}): free space, or make the folder above it "
-                "writable, and give the same command again"
-            ) from error
+            problem = f"{path} cannot be written ({error})"
+            raise DreError(f"{problem}: free space, and give the same command again") from error
 
     @classmethod
     def load(cls, path: str | Path) -> "SLM":
@@ -309,12 +305,13 @@ class SLM:
             description = json.loads(content)
             if description["format"] != FORMAT:
                 raise ValueError(f"its format is {description['format']!r}: expected {FORMAT}")
+            provenance = description["provenance"]
             recipe = TypeAdapter(recipes.Recipe).validate_python(description["recipe"])
             if recipe.name not in recipes.RECIPES:
                 raise ValueError(f"recipe {recipe.name!r} is none of {', '.join(recipes.RECIPES)}")
-            check_numbers(description["provenance"])
+            check_numbers(provenance)
             _check_files(Path(path), description.get("sha256", {}))
-            slm = class_for(recipe).read(Path(path), recipe, description["provenance"])
+            slm = class_for(recipe).read(Path(path), recipe, provenance)
             for name, weights in slm.parts.state_dict().items():
                 if not weights.isfinite().all():
                     raise ValueError(f"weights {name} are not all finite numbers")
@@ -353,11 +350,6 @@ def _check_files(folder, expected):
             f"{different[0]}: missing, changed or without a hash in slm.json; if an earlier "
             "version saved it, train and save it again with this version"
         )
-
-
-def sets_of(contexts: Iterable[Context]) -> dict[str, int]:
-    """Return how many contexts there are of each set and split."""
-    return Counter(f"{context.set} {context.split}" for context in contexts)
 
 
 def class_for(recipe: recipes.Recipe) -> type[SLM]:

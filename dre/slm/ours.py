@@ -32,7 +32,7 @@ from torch import Tensor
 from dre.datasets.dialogues import Context
 from dre.slm.encoder import Reader, doubles, load_encoder
 from dre.slm.heads import FITS, FOOLS, GradedHead, LowRank, adapt, cosines, grade_loss
-from dre.slm.model import SLM, sets_of
+from dre.slm.model import SLM
 from dre.slm.provenance import Extra
 from dre.slm.quotes import own_words
 from dre.slm.recipes import OURS, Mixture, Recipe
@@ -183,7 +183,6 @@ class Ours(SLM):
         self.load_state(self.state())
         self.learn_heads(contexts, extra, seed)
         self.load_state(self.state())
-        self.provenance["sets"] = sets_of(contexts)
         self._set_units(self.answers(graded_table(extra.graded)))
 
     def _set_units(self, answers: pd.DataFrame) -> None:

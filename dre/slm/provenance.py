@@ -1,6 +1,7 @@
 """What identifies a training of a small model, and where a model is."""
 
 import hashlib
+import itertools
 import json
 import math
 import platform
@@ -88,17 +89,15 @@ def check_numbers(provenance: Mapping) -> None:
 
     ``scales`` have a mean and a standard deviation for each answer. A model may lack any of them.
     """
-    names = ("d_min", "d_max", "threshold")
-    numbers = {name: provenance[name] for name in names if name in provenance}
-    scales = provenance.get("scales", {})
-    for answer, (mean, sd) in scales.items():
-        numbers |= {f"mean of {answer}": mean, f"standard deviation of {answer}": sd}
-    for name, value in numbers.items():
-        if type(value) not in (int, float) or not math.isfinite(value):
-            raise ValueError(f"slm.json has {value!r} as {name}: expected a finite number")
-    is_range = numbers.get("d_min", -math.inf) < numbers.get("d_max", math.inf)
-    if not is_range or any(sd <= 0 for _, sd in scales.values()):
-        raise ValueError("slm.json has no d_max above d_min, or no standard deviation above 0")
+    low, high = provenance.get("d_min", 0), provenance.get("d_max", 1)
+    scales = provenance.get("scales", {}).values()
+    numbers = [low, high, provenance.get("threshold", 0), *itertools.chain(*scales)]
+    is_finite = all(type(x) in (int, float) and math.isfinite(x) for x in numbers)
+    if not is_finite or low >= high or not all(sd > 0 for _, sd in scales):
+        raise ValueError(
+            "slm.json has numbers that are not finite, no d_max above d_min, or no standard "
+            "deviation above 0"
+        )
 
 
 def decisive(hashes: Mapping, recipe: Recipe, seed: int, encoder: str) -> dict:

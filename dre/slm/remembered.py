@@ -211,10 +211,12 @@ class Remembered:
         with Progress(len(pairs), "pairs", len(scores), is_silent=not progress) as bar:
             for first in range(0, len(new_pairs), block):
                 of_block = new_pairs.iloc[first : first + block]
+                scores: Any = None
                 if "d_min" in self.provenance:
-                    self.memory.put(of_block, slm.score(of_block))
+                    scores = slm.score(of_block)
                 else:
-                    self.memory.put(of_block, slm.distances(of_block)[["distance"]])
+                    scores = slm.distances(of_block)[["distance"]]
+                self.memory.put(of_block, scores)
                 bar.update(len(of_block))
         return self.memory.get(pairs)
 
