@@ -194,10 +194,7 @@ def test_an_encoder_without_a_pooler_is_read_and_one_without_another_weight_is_n
         load_encoder(str(folder))
 
 
-def test_a_score_that_is_not_finite_is_never_ok_and_no_judge_is_asked(whole, tmp_path):
-    """Weights may be finite, and so large that what they give is not."""
-    folder = shutil.copytree(whole["paper"], tmp_path / "slm")
-    rewrite(HEAD, lambda state: state["robust.weight"].fill_(3e38))(folder)
+def test_a_score_that_is_not_finite_is_never_ok_and_no_judge_is_asked(whole):
     asked = []
 
     def judge(context, response):
@@ -205,7 +202,9 @@ def test_a_score_that_is_not_finite_is_never_ok_and_no_judge_is_asked(whole, tmp
         return 3.0
 
     for options in ({}, {"judge": judge, "method": "product"}):
-        table = DRE.load(slm=folder, **options).score(CONTEXTS, RESPONSES)
+        metric = DRE.load(slm=whole["paper"], **options)
+        metric.slm.head.robust.weight.data.fill_(3e38)
+        table = metric.score(CONTEXTS, RESPONSES)
         assert set(table["status"]) == {"error"}
         assert table["reason"].str.contains("not a finite number").all()
         numbers = ["score", "score_slm", "distance", "scaled_distance", "fits"]

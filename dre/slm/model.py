@@ -313,7 +313,7 @@ class SLM:
             _check_files(Path(path), description.get("sha256", {}))
             slm = class_for(recipe).read(Path(path), recipe, provenance)
             for name, weights in slm.parts.state_dict().items():
-                if not weights.isfinite().all():
+                if not weights.sum().isfinite():  # quicker than to look at each of them
                     raise ValueError(f"weights {name} are not all finite numbers")
             slm.signature = hashlib.sha256(content).hexdigest()
             return slm
