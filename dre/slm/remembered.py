@@ -179,18 +179,22 @@ class Remembered:
         return cls(recording, recording.provenance, command=command)
 
     def score(
-        self, pairs: pd.DataFrame, block: int = _BLOCK, progress: bool = False
+        self,
+        pairs: pd.DataFrame,
+        block: int = _BLOCK,
+        progress: bool = False,
+        is_trained: bool = True,
     ) -> pd.DataFrame:
         """Return what `dre.slm.SLM.score` does, without what was left out.
 
-        Of an encoder that was not trained there are ``pair_id`` and ``distance`` alone. DreError if
-        texts were not recorded, and no model may be asked.
+        DreError if texts were not recorded, and no model may be asked.
 
         Parameters
         ----------
         pairs : as `dre.slm.SLM.score` takes them.
         block : how many pairs are scored and kept together; a kill loses no more of them.
         progress : whether to say how far it is.
+        is_trained : if not, there are ``pair_id`` and ``distance`` alone.
         """
         pairs = pairs.reset_index(drop=True)
         # Known pairs are not scored again, since rounding depends on the batch.
@@ -211,18 +215,15 @@ class Remembered:
         with Progress(len(pairs), "pairs", len(scores), is_silent=not progress) as bar:
             for first in range(0, len(new_pairs), block):
                 of_block = new_pairs.iloc[first : first + block]
-                scores: Any = None
-                if "d_min" in self.provenance:
-                    scores = slm.score(of_block)
-                else:
-                    scores = slm.distances(of_block)[["distance"]]
-                self.memory.put(of_block, scores)
+                scores: Any = slm.score(of_block) if is_trained else slm.distances(of_block)
+                self.memory.put(of_block, scores if is_trained else scores[["distance"]])
                 bar.update(len(of_block))
         return self.memory.get(pairs)
 
     def distances(self, pairs: pd.DataFrame) -> pd.DataFrame:
         """Return what `dre.slm.SLM.distances` does, without ``s_p`` for an untrained encoder."""
-        return self.score(pairs).filter(["pair_id", "distance", "s_p"])
+        scores = self.score(pairs, is_trained="d_min" in self.provenance)
+        return scores.filter(["pair_id", "distance", "s_p"])
 
 
 def hashes_of(pairs: pd.DataFrame) -> list[str]:
