@@ -5,36 +5,31 @@ import re
 import shutil
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from test_score import saved_slm
-from test_train import DEV, TRAIN, extra, few_contexts
+from test_train import DEV, TRAIN, command, extra, few_contexts
 
 from dre import DRE
 from dre.commands.main import main
-from dre.datasets.dialogues import load, pairs
 from dre.errors import DreError
-from dre.slm import SLM, fit, recipes, train
+from dre.slm import SLM, fit
+from dre.slm.encoder import load_encoder
 from dre.slm.ours import FILE
+from dre.slm.provenance import hashes_of_files
 
 CONTEXTS = [["Do you like tea?"], ["Was the train late?", "It was."]]
 RESPONSES = ["Yes, with milk.", "No, it was not."]
+HEAD, ENCODER = "head.safetensors", "model.safetensors"
 
 
 @pytest.fixture(scope="module")
-def ours(encoder, tmp_path_factory):
-    """The folder of a model of recipe ours, and its scores."""
-    folder = tmp_path_factory.mktemp("whole") / "slm"
-    fit(TRAIN[:8], DEV, folder, "ours", 0, encoder, False, extra())
-    return folder
-
-
-@pytest.fixture
-def folder(ours, tmp_path):
-    """A copy of that folder, to be damaged."""
-    return shutil.copytree(ours, tmp_path / "slm")
+def whole(encoder, tmp_path_factory):
+    """Folders of whole models, by recipe."""
+    folder = tmp_path_factory.mktemp("whole")
+    fit(TRAIN[:8], DEV, folder / "ours", "ours", 0, encoder, False, extra())
+    return {"ours": folder / "ours", "paper": saved_slm(folder)}
 
 
 def describe(folder, change):
@@ -45,230 +40,205 @@ def describe(folder, change):
     path.write_text(json.dumps(description))
 
 
-def without_hashes(description):
-    """Make the description one that was written without hashes of weights."""
-    del description["sha256"]
+def hash_again(folder):
+    """Write the hashes of the files as they are now."""
+    describe(folder, lambda description: description.update(sha256=hashes_of_files(folder)))
 
 
-def rewrite(folder, change):
-    """Change the weights of a model as somebody would who does not know of hashes."""
-    state = load_file(folder / FILE)
-    change(state)
-    save_file(state, folder / FILE)
-    describe(folder, without_hashes)
+def flip(name):
+    """Change the last bytes of a file."""
+
+    def change(folder):
+        content = bytearray((folder / name).read_bytes())
+        content[-2000:] = bytes(byte ^ 0xFF for byte in content[-2000:])
+        (folder / name).write_bytes(content)
+
+    return change
+
+
+def rewrite(name, change):
+    """Change weights as somebody would who knows of hashes."""
+
+    def change_weights(folder):
+        state = load_file(folder / name)
+        change(state)
+        save_file(state, folder / name, {"format": "pt"})
+        hash_again(folder)
+
+    return change_weights
+
+
+def set_first(key, value):
+    return lambda state: state[key].view(-1)[0].fill_(value)
+
+
+def replace_in(name, old, new):
+    """Replace a text in a file, which no hash was to be made of again."""
+
+    def change(folder):
+        text = (folder / name).read_text()
+        assert old in text
+        (folder / name).write_text(text.replace(old, new))
+
+    return change
 
 
 def set_number(name, value):
     return lambda folder: describe(folder, lambda d: d["provenance"].update({name: value}))
 
 
-def flip_bytes(folder):
-    weights = bytearray((folder / FILE).read_bytes())
-    weights[-2000:] = bytes(byte ^ 0xFF for byte in weights[-2000:])
-    (folder / FILE).write_bytes(weights)
+def set_length(value):
+    return lambda folder: describe(folder, lambda d: d["recipe"].update(max_seq_length=value))
 
 
-def make_scalar(state):
-    state["0.up"] = torch.ones(1, 1).half()
+def take(folder):
+    describe(folder, lambda description: description.pop("sha256"))
 
 
-def make_infinite(state):
-    state["3.down"][0, 0] = torch.inf
-
-
+NOT_FINITE = "numbers that are not finite"
+CHANGED = "missing, changed or without a hash"
+POOLING = "1_Pooling/config.json"
+LOST = "encoder.layer.0.attention.output.LayerNorm.bias"
+SCALES = {"fit": [0.1, 0.2], "quality": [0.1, 0.2]}
 DAMAGES = {
-    "flipped bytes": (flip_bytes, f"{FILE} has sha256 .*expected"),
-    "no bytes": (lambda folder: (folder / FILE).write_bytes(b""), "sha256"),
-    "no file": (lambda folder: (folder / FILE).unlink(), FILE),
+    "weights of ours": ("ours", flip(FILE), f"{FILE}: {CHANGED}"),
+    "no weights": ("ours", lambda folder: (folder / FILE).unlink(), f"{FILE}: {CHANGED}"),
+    "the head": ("paper", flip(HEAD), f"{HEAD}: {CHANGED}"),
+    "the encoder": ("paper", flip(ENCODER), f"{ENCODER}: {CHANGED}"),
+    "pooling": ("paper", replace_in(POOLING, '"mean"', '"cls"'), f"{POOLING}: {CHANGED}"),
+    "tokenizer": ("paper", replace_in("tokenizer.json", '"yes"', '"tes"'), f"zer.json: {CHANGED}"),
+    "config": ("paper", replace_in("config.json", '"gelu"', '"relu"'), f"config.json: {CHANGED}"),
+    "one more file": (
+        "paper",
+        lambda folder: (folder / "added_tokens.json").write_text("{}"),
+        CHANGED,
+    ),
+    "no hashes": ("paper", take, "an earlier version .* save it again with this version"),
+    "a weight of the encoder": (
+        "paper",
+        rewrite(ENCODER, lambda state: state.pop(LOST)),
+        f"it lacks weights: {LOST}",
+    ),
+    "a weight of the head": ("paper", rewrite(HEAD, lambda s: s.pop("robust.bias")), "robust.bias"),
     "one number for all": (
-        lambda folder: rewrite(folder, make_scalar),
-        r"0.up has shape \(1, 1\): expected \(32, 32\)",
+        "ours",
+        rewrite(FILE, lambda state: state.update({"0.up": torch.ones(1, 1).half()})),
+        "other weights 0.up than recipe ours",
     ),
-    "infinite weights": (
-        lambda folder: rewrite(folder, make_infinite),
-        "3.down are not all finite",
+    "a missing matrix": ("ours", rewrite(FILE, lambda s: s.pop("1.up")), "other weights 1.up"),
+    "infinite": ("ours", rewrite(FILE, set_first("3.down", torch.inf)), "not all finite"),
+    "not a number": ("paper", rewrite(HEAD, set_first("robust.bias", torch.nan)), "not all finite"),
+    "another format": ("ours", lambda f: describe(f, lambda d: d.update(format=9)), "format is 9"),
+    "another recipe": (
+        "ours",
+        lambda folder: describe(folder, lambda d: d["recipe"].update(name="graded")),
+        "recipe 'graded' is none of paper",
     ),
-    "missing weights": (
-        lambda folder: rewrite(folder, lambda state: state.pop("1.up")),
-        "lacks or has too many weights: 1.up",
+    "an empty range": ("paper", set_number("d_max", -9), "no d_max above d_min"),
+    "a range in words": ("ours", set_number("d_max", "0.9"), NOT_FINITE),
+    "an infinite range": (
+        "paper",
+        set_number("d_min", -np.inf),
+        NOT_FINITE,
     ),
-    "more weights": (
-        lambda folder: rewrite(folder, lambda state: state.update(more=torch.ones(2))),
-        "lacks or has too many weights: more",
-    ),
-    "another format": (
-        lambda folder: describe(folder, lambda d: d.update(format=999)),
-        "format 999: this version of dre reads format 1",
-    ),
-    "an empty range": (
-        lambda folder: describe(
-            folder, lambda d: d["provenance"].update(d_max=d["provenance"]["d_min"])
-        ),
-        "expected d_max above d_min",
-    ),
-    "no end of the range": (
-        lambda folder: describe(folder, lambda d: d["provenance"].pop("d_max")),
-        "expected d_max above d_min",
-    ),
-    "a range in words": (set_number("d_max", "0.9"), "'0.9' as d_max: expected a finite number"),
-    "an infinite range": (set_number("d_min", -np.inf), "-inf as d_min: expected a finite number"),
     "a threshold in words": (
+        "ours",
         set_number("threshold", "high"),
-        "'high' as threshold: expected a finite number",
+        NOT_FINITE,
     ),
-    "no scales": (
-        lambda folder: describe(folder, lambda d: d["provenance"].pop("scales")),
-        "scales of nothing: expected fit, quality",
-    ),
-    "scales without an answer": (
-        set_number("scales", {"fit": [0.1, 0.2]}),
-        "scales of fit: expected fit, quality",
-    ),
-    "half a scale": (
-        set_number("scales", {"fit": [0.1], "quality": [0.1, 0.2]}),
-        r"scales of fit \[0.1\]: expected a mean and a unit",
-    ),
-    "a scale of width 0": (
-        set_number("scales", {"fit": [0.1, 0], "quality": [0.1, 0.2]}),
-        "0 as the unit of fit",
-    ),
-    "a list of scales": (set_number("scales", [1, 2]), "expected a mean and a unit by answer"),
+    "scales of one answer": ("ours", set_number("scales", {"fit": [0.1, 0.2]}), "lacks scales of"),
+    "half a scale": ("ours", set_number("scales", SCALES | {"fit": [0.1]}), "not enough values"),
+    "a scale of width 0": ("ours", set_number("scales", SCALES | {"fit": [0, 0]}), "above 0"),
+    "no token is read": ("paper", set_length(-5), "max_seq_length is -5: it has to be above 2"),
+    "only special tokens": ("paper", set_length(2), "max_seq_length is 2: it has to be above 2"),
 }
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_model_is_one_sentence_and_gives_no_score(folder, damage, capsys):
-    do_damage, message = DAMAGES[damage]
+def test_a_damaged_model_is_one_sentence_and_gives_no_score(whole, tmp_path, damage, capsys):
+    recipe, do_damage, message = DAMAGES[damage]
+    folder = shutil.copytree(whole[recipe], tmp_path / "slm")
     do_damage(folder)
+    table = tmp_path / "in.jsonl"
     records = [{"context": c, "response": r} for c, r in zip(CONTEXTS, RESPONSES)]
-    table = folder.with_name("in.jsonl")
     table.write_text("".join(json.dumps(record) + "\n" for record in records))
-    scores = folder.with_name("out.csv")
+    capsys.readouterr()
 
-    assert main(["score", str(table), "--slm", str(folder), "-o", str(scores)]) == 2
+    assert main(["score", str(table), "--slm", str(folder), "-o", str(tmp_path / "out.csv")]) == 2
 
-    error = capsys.readouterr().err
-    assert re.search(rf"{re.escape(str(folder))} is not an SLM.*damaged \(.*{message}", error)
-    assert error.count("\n") == 1
-    assert not scores.exists()
-
-
-def test_a_whole_model_that_was_saved_without_hashes_is_read(ours, folder):
-    table = pairs(load("mini", "test")[:2])
-    expected = SLM.load(ours).score(table)
-    describe(folder, without_hashes)
-    pd.testing.assert_frame_equal(SLM.load(folder).score(table), expected)
-
-
-@pytest.mark.parametrize("name", ["head.safetensors", "model.safetensors"])
-def test_weights_of_the_papers_recipe_are_checked_too(tmp_path, name):
-    folder = saved_slm(tmp_path)
-    state = load_file(folder / name)
-    first = next(key for key in sorted(state) if state[key].is_floating_point())
-    state[first].view(-1)[0] = torch.nan
-    save_file(state, folder / name, {"format": "pt"})
-    with pytest.raises(DreError, match=rf"{name} has sha256"):
-        SLM.load(folder)
-    describe(folder, without_hashes)
-    with pytest.raises(DreError, match="not all finite numbers"):
+    (error,) = [line for line in capsys.readouterr().err.splitlines() if "error: " in line]
+    assert str(folder) in error and re.search(message, error)
+    assert not (tmp_path / "out.csv").exists()
+    with pytest.raises(DreError, match=message):
         SLM.load(folder)
 
 
-def test_a_score_that_is_not_finite_is_never_ok(tmp_path):
-    """Weights may be finite, and so large that what they give is not."""
-    folder = saved_slm(tmp_path, threshold=0.5)
-    state = load_file(folder / "head.safetensors")
-    state["robust.weight"].fill_(3e38)
-    save_file(state, folder / "head.safetensors")
-    describe(folder, without_hashes)
-    metric = DRE.load(slm=folder)
-
-    table = metric.score(CONTEXTS, RESPONSES)
-
-    assert set(table["status"]) == {"error"}
-    assert table["reason"].str.contains("not a finite number").all()
-    assert (
-        table[["score", "score_slm", "distance", "scaled_distance", "fits"]].isna().all(axis=None)
-    )
+def test_a_readme_may_be_added(whole, tmp_path):
+    folder = shutil.copytree(whole["paper"], tmp_path / "slm")
+    (folder / "README.md").write_text("A model.")
+    (folder / ".gitattributes").write_text("")
+    assert SLM.load(folder).recipe.name == "paper"
 
 
-def test_a_judge_is_not_asked_about_a_pair_without_a_finite_score(tmp_path):
-    folder = saved_slm(tmp_path)
-    state = load_file(folder / "head.safetensors")
-    state["robust.weight"].fill_(3e38)
-    save_file(state, folder / "head.safetensors")
-    describe(folder, without_hashes)
+def test_an_encoder_without_a_pooler_is_read_and_one_without_another_weight_is_not(
+    encoder, tmp_path
+):
+    folder = shutil.copytree(encoder, tmp_path / "encoder")
+    state = load_file(folder / ENCODER)
+    del state["pooler.dense.bias"]
+    save_file(state, folder / ENCODER, {"format": "pt"})
+    load_encoder(str(folder))
+    del state[LOST]
+    save_file(state, folder / ENCODER, {"format": "pt"})
+    with pytest.raises(DreError, match=f"cannot be read .it lacks weights: {LOST}"):
+        load_encoder(str(folder))
+
+
+def test_a_score_that_is_not_finite_is_never_ok_and_no_judge_is_asked(whole):
     asked = []
 
     def judge(context, response):
         asked.append(response)
         return 3.0
 
-    table = DRE.load(slm=folder, judge=judge, method="product").score(CONTEXTS, RESPONSES)
-
+    for options in ({}, {"judge": judge, "method": "product"}):
+        metric = DRE.load(slm=whole["paper"], **options)
+        metric.slm.head.robust.weight.data.fill_(3e38)
+        table = metric.score(CONTEXTS, RESPONSES)
+        assert set(table["status"]) == {"error"}
+        assert table["reason"].str.contains("not a finite number").all()
+        numbers = ["score", "score_slm", "distance", "scaled_distance", "fits"]
+        assert table[numbers].isna().all(axis=None)
     assert not asked
-    assert set(table["status"]) == {"error"}
-    assert table["score"].isna().all()
 
 
-def truncate(path):
-    path.write_bytes(path.read_bytes()[:-3000])
-
-
-def fill_with_noise(path):
-    path.write_bytes(np.random.default_rng(0).bytes(20_000))
-
-
-def flip_in_the_middle(path):
-    content = bytearray(path.read_bytes())
+def flip_in_the_middle(content):
     middle = len(content) // 2
-    content[middle : middle + 2000] = bytes(byte ^ 0xFF for byte in content[middle:][:2000])
-    path.write_bytes(content)
-
-
-def forget_the_state(path):
-    content = torch.load(path, weights_only=True)
-    content["state"]["unknown"] = content["state"].pop("curves")
-    torch.save(content, path)
-
-
-def interrupt(*_):
-    raise KeyboardInterrupt
+    flipped = bytes(byte ^ 0xFF for byte in content[middle:][:2000])
+    return content[:middle] + flipped + content[middle + 2000 :]
 
 
 @pytest.mark.parametrize(
-    "damage", [truncate, fill_with_noise, flip_in_the_middle, forget_the_state]
+    "damage", [lambda content: content[:-3000], lambda _: b"noise" * 4000, flip_in_the_middle]
 )
 def test_a_damaged_checkpoint_is_a_sentence_that_says_what_to_delete(
     encoder, tmp_path, capsys, monkeypatch, damage
 ):
-    out = tmp_path / "slm"
-    command = ["train", "--train", few_contexts(tmp_path), "--recipe", "paper"]
-    command += ["--epochs", "1", "--encoder", encoder, "--out", str(out)]
-    with monkeypatch.context() as patch:
-        patch.setattr(train, "_save", interrupt)
-        assert main(command) == 130
-    capsys.readouterr()
-    work = tmp_path / "slm.work"
-    damage(work / "epoch.pt")
+    def interrupt(*_):
+        raise KeyboardInterrupt
 
-    assert main(command) == 2
+    options = command(encoder, tmp_path / "slm", few_contexts(tmp_path))
+    with monkeypatch.context() as patch:
+        patch.setattr(SLM, "save", interrupt)
+        assert main(options) == 130
+    capsys.readouterr()
+    checkpoint = tmp_path / "slm.checkpoint"
+    checkpoint.write_bytes(damage(checkpoint.read_bytes()))
+
+    assert main(options) == 2
 
     error = capsys.readouterr().err
-    assert "epoch.pt is damaged" in error
-    assert f"delete the folder {work} and give the same command again" in error
+    assert f"{checkpoint} is damaged" in error and "delete it and give the same command" in error
     assert "weights_only" not in error and "Traceback" not in error
-    shutil.rmtree(work)
-    assert main(command) == 0
-
-
-def test_the_lock_of_a_training_stays(encoder, tmp_path):
-    """Else a process that waits for the old file and one that makes it anew both hold a lock."""
-    out = tmp_path / "slm"
-    lock = tmp_path / "slm.lock"
-    recipe = recipes.get("paper", epochs=1)
-    fit(TRAIN[:2], [], out, recipe, encoder=encoder, progress=False)
-    first = lock.stat().st_ino
-    shutil.rmtree(out)
-    fit(TRAIN[:2], [], out, recipe, encoder=encoder, progress=False)
-    assert lock.stat().st_ino == first
+    checkpoint.unlink()
+    assert main(options) == 0

@@ -410,12 +410,12 @@ def score_and_be_killed(last, *words):
     """Run ``dre score`` in blocks of 20 pairs, of which a log is kept, and be killed in one."""
     score_once = SLM.score
 
-    def logged_score(self, pairs, progress=False):
+    def logged_score(self, pairs):
         with open("log", "a") as log:
             log.writelines(f"{pair_id}\n" for pair_id in pairs["pair_id"])
         if len(Path("log").read_text().split()) == last:
             os.kill(os.getpid(), signal.SIGKILL)
-        return score_once(self, pairs, progress)
+        return score_once(self, pairs)
 
     metrics.BLOCK, SLM.score = 20, logged_score
     assert score(*words) == 0

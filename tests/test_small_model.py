@@ -66,41 +66,6 @@ def test_intervals_of_the_measures_hold_contexts_and_seeds():
     assert of_measure.loc["echo_last", "share_low"] == 0
 
 
-def test_new_rows_of_a_model_replace_its_old_ones_and_no_others(tmp_path, monkeypatch):
-    monkeypatch.setattr(measure, "OUTPUT", tmp_path)
-    (tmp_path / "m.csv").write_text("model,value\na,1.0\nb,2.0\n")
-    measure.add_rows("m.csv", pd.DataFrame({"model": ["a"], "value": [3.0]}))
-    table = pd.read_csv(tmp_path / "m.csv")
-    assert table.to_dict("list") == {"model": ["a", "b"], "value": [3.0, 2.0]}
-
-
-class FakeSLM:
-    """Its three answers are the numbers that a response begins with."""
-
-    def readable(self, pairs):
-        return pairs
-
-    def answers(self, pairs):
-        numbers = [[float(word) for word in text.split()[:3]] for text in pairs["response"]]
-        return pd.DataFrame(numbers, columns=["likeness", "fit", "quality"])
-
-
-def test_readings_count_likeness_as_often_as_they_say_and_leave_quotes_out():
-    graded = pd.DataFrame({"response": ["0 0 0", "2 4 6"]})
-    mean = np.array([1, 2, 3])
-    sd = np.array([2**0.5, 8**0.5, 18**0.5])
-    pairs = pd.DataFrame({"context": [("9 9 9 9",)], "response": ["9 9 9 9 3 4 7"]})
-
-    scores = measure.scores_by_reading(FakeSLM(), pairs, graded)
-
-    likeness, fit, quality = (np.array([3, 4, 7]) - mean) / sd
-    assert scores["likeness twice"].item() == pytest.approx(2 * likeness + fit + quality)
-    assert scores["likeness once"].item() == pytest.approx(likeness + fit + quality)
-    likeness, fit, quality = (np.array([9, 9, 9]) - mean) / sd
-    with_quotes = scores["likeness twice, quotes read"].item()
-    assert with_quotes == pytest.approx(2 * likeness + fit + quality)
-
-
 @needs_data
 def test_the_measures_and_the_training_data_read_no_human_rating(monkeypatch):
     """They are made although loaders of rated sets return nothing but texts."""
@@ -160,28 +125,6 @@ def test_agreement_of_the_shipped_model_is_that_of_notebook_08():
     assert agreement["set"].tolist() == of_notebook["set"].tolist()
     expected = of_notebook[["ours", "ours_low", "ours_high"]].to_numpy()
     assert np.allclose(agreement[["r", "r_low", "r_high"]], expected, atol=6e-5)
-
-
-def test_means_of_the_measures_are_those_of_the_trainings():
-    by_training = pd.read_csv(measure.OUTPUT / "measures.csv")
-    means = pd.read_csv(measure.OUTPUT / "measure_intervals.csv")
-    assert means["share"].between(means["share_low"], means["share_high"]).all()
-    for (model, reading), rows in means.groupby(["model", "reading"]):
-        is_of_row = (by_training["model"] == model) & (by_training["reading"] == reading)
-        expected = by_training.loc[is_of_row, rows["measure"]].mean()
-        assert np.allclose(rows["share"], expected, atol=1e-3)
-
-
-@pytest.mark.parametrize(
-    ("name", "mean", "ends"),
-    [("fooled", "value", ("low", "high")), ("length", "r", ("r_low", "r_high"))],
-)
-def test_rows_of_a_model_are_means_of_its_trainings(name, mean, ends):
-    table = pd.read_csv(measure.OUTPUT / f"{name}.csv")
-    of_seeds = table.filter(regex="^seed [0-9]")
-    assert (of_seeds.notna().sum(axis=1) == table["seeds"]).all()
-    assert np.allclose(table[mean], of_seeds.mean(axis=1), atol=1e-3)
-    assert table[mean].between(*(table[end] for end in ends)).all()
 
 
 def test_seed_0_is_in_the_package_and_small_enough_for_it():

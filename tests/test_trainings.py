@@ -34,7 +34,7 @@ from dre.paper.trainings import (
     trained,
     untrained,
 )
-from dre.slm import SLM, provenance, recipes, remembered
+from dre.slm import SLM, provenance, recipes
 from dre.slm.remembered import Recording, Remembered, recorded_models
 
 NAME = "mini-paper-seed0"
@@ -103,8 +103,8 @@ def test_a_replay_gives_to_the_last_digit_what_the_retraining_gave(recording):
 
     scores = trained(recording.public, "mini", "paper", 0)
 
-    assert not scores.can_score
-    assert scores.name == NAME
+    assert scores.model is None
+    assert scores.memory.model == NAME
     assert scores.provenance == recording.recorder.provenance
     replayed_first = scores.score(table[:30])
     replayed_last = scores.score(table[20:])
@@ -158,8 +158,8 @@ def test_scores_of_the_packages_model_are_recorded_and_then_read(recording, tmp_
     assert_same(package_model(public).score(table), recorded, check_exact=True)
     with pytest.raises(DreError, match="1 of 3 pairs .* package with these texts: RETRAIN=package"):
         package_model(public).score(recording.table[:3])
-    other_model = remembered.package_provenance() | {"train_hash": "another"}
-    monkeypatch.setattr(remembered, "package_provenance", lambda: other_model)
+    other_model = provenance.of_package() | {"train_hash": "another"}
+    monkeypatch.setattr(provenance, "of_package", lambda: other_model)
     with pytest.raises(DreError, match="of another model, with other train_hash: RETRAIN=package"):
         package_model(public)
 
@@ -319,13 +319,13 @@ def test_recorded_reference_metrics_are_accepted_until_the_metrics_or_the_texts_
 @pytest.mark.parametrize("retrain", ["", "0", "mini-paper-seed1", "released,mini-paper"])
 def test_a_model_that_retrain_does_not_name_is_replayed(recording, monkeypatch, retrain):
     monkeypatch.setenv("RETRAIN", retrain)
-    assert not trained(recording.public, "mini", "paper", 0).can_score
+    assert trained(recording.public, "mini", "paper", 0).model is None
 
 
 @pytest.mark.parametrize("retrain", ["1", "paper", f"released,{NAME}"])
 def test_a_model_that_retrain_names_is_trained_and_recorded(recording, monkeypatch, retrain):
     monkeypatch.setenv("RETRAIN", retrain)
-    assert trained(recording.public, "mini", "paper", 0).can_score
+    assert trained(recording.public, "mini", "paper", 0).model is not None
 
 
 def test_a_retraining_does_not_mix_its_scores_with_those_of_another(recording, tmp_path):

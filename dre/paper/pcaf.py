@@ -35,7 +35,7 @@ from dre.datasets.dialogues import Context
 from dre.datasets.overlap import without_overlap
 from dre.errors import DreError
 from dre.paper.profile import Profile
-from dre.slm.encoder import Reader, Tokens, context_text, load_encoder, native_bf16
+from dre.slm.encoder import Reader, context_text, ends, features, load_encoder, native_bf16
 from dre.slm.provenance import TRAINING
 from dre.slm.train import MAX_NORM, parameter_groups
 from dre.slm.triplets import distinct
@@ -174,7 +174,6 @@ class PCAF(nn.Module):
         torch.manual_seed(seed)
         self.recipe = recipe
         self.encoder = load_encoder(encoder, recipe.max_seq_length)
-        self.tokens = Tokens(self.encoder)
         d = self.encoder.get_embedding_dimension() or 0
         layers = nn.Linear(d, d), nn.GELU(), nn.Linear(d, d // 2), nn.GELU(), nn.Linear(d // 2, 1)
         self.head = nn.Sequential(*layers).to(self.encoder.device)
@@ -182,7 +181,7 @@ class PCAF(nn.Module):
     def text(self, turns: Sequence[str], response: str) -> str:
         """Return turns and response joined to one text. Where it is too long, its end is read."""
         separator = self.encoder.tokenizer.sep_token or "\n"
-        return self.tokens.ends([context_text((*turns, response), separator)])[0]
+        return ends(self.encoder, [context_text((*turns, response), separator)])[0]
 
     def autocast(self):
         """Compute in bfloat16 where the device has it."""
@@ -193,7 +192,7 @@ class PCAF(nn.Module):
         """Return v_r of Eq. 1 for ``context`` (turns) and ``response``, (n, d) on the CPU."""
         texts = [*map(self.text, table["context"], table["response"])]
         with self.autocast():
-            return Reader(self.encoder, self.tokens)(texts).cpu()
+            return Reader(self.encoder)(texts).cpu()
 
     @torch.no_grad()
     def score(self, table: pd.DataFrame) -> np.ndarray:
@@ -215,10 +214,9 @@ class PCAF(nn.Module):
         chunks = []
         with self.autocast():
             for start in range(0, len(texts), size):
-                features = self.tokens.features(texts[start : start + size])
-                on_device = {name: value.to(device) for name, value in features.items()}
+                chunk = features(self.encoder, texts[start : start + size])
                 # Dropout is repeated on the device of the tensors that are given here.
-                chunks.append(checkpoint(self._read, on_device, use_reentrant=False))
+                chunks.append(checkpoint(self._read, chunk, use_reentrant=False))
         return torch.cat(chunks).float()
 
     def _read(self, features):

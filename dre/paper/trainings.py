@@ -79,8 +79,8 @@ def package_model(profile: Profile) -> Remembered:
     if profile.name != COMMITTED:
         return remembered.package_model(profile.build / "scores")
     if _reads_recorded(profile, PACKAGE):
-        return _checked(profile, PACKAGE, remembered.package_provenance())
-    made_of_package = remembered.package_provenance()
+        return _checked(profile, PACKAGE, provenance.of_package())
+    made_of_package = provenance.of_package()
     memory = Recording(PACKAGE, folder(profile), made_of_package)
     return Remembered(memory, made_of_package, remembered.loader())
 
@@ -150,7 +150,8 @@ def made_of(profile: Profile, key: str, name: str, seed: int, disentangled: bool
     The keys are those of `dre.slm.provenance.DECISIVE`.
     """
     if _is_packaged(profile, name):
-        return provenance.default()
+        of_package = provenance.of_package()
+        return {"name": of_package["name"], "fingerprint": of_package["fingerprint"]}
     recipe = _recipe(profile, name, disentangled)
     hashes = _hashes(profile, key, recipe)
     return provenance.decisive(hashes, recipe, seed, profile.encoder)

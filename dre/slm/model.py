@@ -1,15 +1,15 @@
 """The small model (SLM): an encoder with a head. Scoring (Eq. 17-19), saving and loading."""
 
+import hashlib
 import json
 import os
 import pkgutil
+import secrets
 import shutil
 import sys
-import warnings
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import pandas as pd
@@ -17,6 +17,7 @@ import torch
 import torch.nn.functional as F
 from huggingface_hub import snapshot_download
 from pydantic import TypeAdapter
+from safetensors import SafetensorError
 from safetensors.torch import load, save_model
 from torch import Tensor, nn
 
@@ -28,34 +29,19 @@ from dre.slm.encoder import (
     Reader,
     context_text,
     doubles,
+    ends,
+    lengths,
     load_encoder,
     plain_text,
 )
 from dre.slm.provenance import DEFAULT as DEFAULT
-from dre.slm.provenance import Extra, check_files, check_finite, check_numbers, file_hash
+from dre.slm.provenance import Extra, check_numbers, hashes_of_files
 
 if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
+    pass
 
-#: So many pairs are scored at once, which bounds memory.
-BLOCK = 4096
 #: Of the folder that `SLM.save` writes.
 FORMAT = 1
-
-
-class Separated(NamedTuple):
-    """What `Head.separate` makes of embeddings, (n, d) each.
-
-    Attributes
-    ----------
-    anchor : the embedding as that of a context.
-    robust, non_robust : the two parts of it as a response. The latter is None where a recipe does
-        not separate.
-    """
-
-    anchor: Tensor
-    robust: Tensor
-    non_robust: Tensor | None
 
 
 class Head(nn.Module):
@@ -81,20 +67,25 @@ class Head(nn.Module):
 
     def forward(self, h: Tensor) -> dict[str, Tensor | None]:
         """Return h (n, d) as ``sentence_embedding``, and what `separate` makes of it by name."""
-        return {"sentence_embedding": h, **self.separate(h)._asdict()}
+        names = ("sentence_embedding", "anchor", "robust", "non_robust")
+        return dict(zip(names, (h, *self.separate(h))))
 
-    def separate(self, h: Tensor) -> Separated:
-        """Separate embeddings (n, d): sep() of Eq. 17."""
+    def separate(self, h: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Separate embeddings, sep() of Eq. 17: (n, d) -> three of (n, d).
+
+        The first, the anchor, is the embedding as that of a context. The robust and the non-robust
+        part are those of a response; the latter is None where a recipe does not separate.
+        """
         if self.sep == "maps":
-            return Separated(h, self.robust(h), self.non_robust(h))
+            return h, self.robust(h), self.non_robust(h)
         if self.sep == "halves":
             projected = self.project(h)
             half = h.shape[-1] // 2
             # The missing half is filled with zeros, so that cosines are those of halves.
             robust = F.pad(projected[:, half:], (0, half))
             non_robust = F.pad(projected[:, :half], (0, h.shape[-1] - half))
-            return Separated(projected, robust, non_robust)
-        return Separated(h, h, None)
+            return projected, robust, non_robust
+        return h, h, None
 
     def logits(self, h_c: Tensor, h_res: Tensor) -> Tensor:
         """Return Linear(concat(h_c, h_res)) of Eq. 15: (n, d), (n, d) -> (n, classes)."""
@@ -102,28 +93,31 @@ class Head(nn.Module):
 
 
 class SLM:
-    """An encoder (SentenceTransformer) with a head. Its ``provenance`` says what made it.
+    """An encoder (SentenceTransformer) with a head, both in ``parts``.
 
-    Nothing in it learns until `learns` is called. While its encoder does not learn, it remembers
-    the texts that it has read.
+    Its ``provenance`` says what made it. Nothing in it learns until `learns` is called. While its
+    encoder does not learn, it remembers the texts that it has read. If it was loaded, ``signature``
+    is a hash of all that was loaded.
     """
+
+    signature = ""
 
     def __init__(self, encoder, head, recipe, provenance=None):
         self.encoder = encoder.requires_grad_(False)
         self.head = head.to(encoder.device)
+        self.parts = nn.ModuleDict({"encoder": self.encoder, "head": self.head})
         self.recipe = recipe
         self.provenance = dict(provenance or {})
         self.reader = Reader(encoder)
 
     @classmethod
-    def untrained(cls, encoder: str = "minilm", recipe: recipes.Recipe | None = None) -> Self:
+    def untrained(cls, encoder: str = "minilm", recipe: recipes.Recipe = recipes.PLAIN) -> Self:
         """Return an encoder before any training, with a fresh head.
 
         Without a ``recipe`` its distances are those of the encoder.
         """
-        recipe = recipe or recipes.get("paper", disentangled=False)
         base = load_encoder(encoder, recipe.max_seq_length)
-        return cls(base, _new_head(base, recipe), recipe)
+        return cls(base, Head(base.get_embedding_dimension() or 0, recipe.sep), recipe)
 
     def learns(self, modules: Collection[str]) -> None:
         """Let the named ``modules`` learn (encoder, head, classifier), and nothing else."""
@@ -135,33 +129,30 @@ class SLM:
     def forget(self) -> None:
         """Forget the texts that were read, since the encoder changes or memory is short."""
         self.reader.known.clear()
-        self.reader.tokens.forget()
 
     @torch.no_grad()
-    def encode(self, texts: Sequence[str], progress: bool = False) -> dict[str, Tensor]:
+    def encode(self, texts: Sequence[str]) -> dict[str, Tensor]:
         """Embed texts, and return what the head makes of them: (n, d) float32 tensors by name."""
         self.head.eval()
-        return self.head(self.reader(texts, progress))
+        return self.head(self.reader(texts))
 
     @torch.no_grad()
-    def distances(self, pairs: pd.DataFrame, progress: bool = False) -> pd.DataFrame:
+    def distances(self, pairs: pd.DataFrame) -> pd.DataFrame:
         """Return ``pair_id, distance, s_p`` for a table of pairs.
 
         ``distance`` is the cosine distance that Eq. 18 normalises, ``s_p`` the probability that the
         response is a positive one.
         """
         contexts, responses = self.texts(self.readable(pairs))
-        h = self.encode(contexts + responses, progress)
+        h = self.encode(contexts + responses)
         h_c = h["anchor"][: len(pairs)]
         h_r = h["robust"][len(pairs) :]
         d = losses.distance(h_c, h_r)
-        probabilities = torch.softmax(self.head.logits(h_c, h_r), dim=-1)
-        p = probabilities[:, losses.POSITIVE]
-        return pd.DataFrame(
-            {"pair_id": list(pairs["pair_id"]), "distance": doubles(d), "s_p": doubles(p)}
-        )
+        p = torch.softmax(self.head.logits(h_c, h_r), dim=-1)[:, losses.POSITIVE]
+        table = pd.DataFrame({"pair_id": list(pairs["pair_id"])})
+        return table.assign(distance=doubles(d), s_p=doubles(p))
 
-    def score(self, pairs: pd.DataFrame, progress: bool = False) -> pd.DataFrame:
+    def score(self, pairs: pd.DataFrame) -> pd.DataFrame:
         """Score pairs of context and response (Eq. 17-19).
 
         A score does not depend on the other pairs of the table, except for rounding, because d_min
@@ -171,8 +162,6 @@ class SLM:
         ----------
         pairs
             A table with ``pair_id``, ``context`` (turns, oldest first) and ``response``.
-        progress
-            Whether to show a bar.
 
         Returns
         -------
@@ -186,16 +175,13 @@ class SLM:
         DreError
             If a text is empty or missing.
         """
-        if "d_min" not in self.provenance:
+        if not {"d_min", "d_max"} <= self.provenance.keys():
             raise DreError(
                 "this SLM has no d_min and d_max: call set_range(training contexts) before scoring"
             )
         d_min = self.provenance["d_min"]
         d_max = self.provenance["d_max"]
-        starts = range(0, max(len(pairs), 1), BLOCK)
-        blocks = [pairs.iloc[start : start + BLOCK] for start in starts]
-        tables = [self.distances(block, progress) for block in blocks]
-        table = pd.concat(tables, ignore_index=True)
+        table = self.distances(pairs)
         table.insert(2, "s_d", (table["distance"] - d_min) / (d_max - d_min))
         return table.assign(score_slm=1 - table["s_d"] + table["s_p"])
 
@@ -212,19 +198,10 @@ class SLM:
             )
         self.provenance["d_min"] = d.min()
         self.provenance["d_max"] = d.max()
-        self.provenance["sets"] = sets_of(contexts)
 
     def examples(self, contexts: Sequence[Context]) -> Sequence[Context]:
         """Return the contexts that are learned from: here the labelled contexts as they are."""
         return contexts
-
-    def passes(self, contexts: Sequence[Context], extra: Extra, number: int, seed: int) -> list:
-        """Return the rows of each pass over the contexts; only recipes with a mixture have this."""
-        raise NotImplementedError(f"recipe {self.recipe.name} learns from triplets")
-
-    def loss(self, rows: Sequence, vectors: Callable) -> Tensor:
-        """Return the loss of some rows of `passes`; only recipes with a mixture have this."""
-        raise NotImplementedError(f"recipe {self.recipe.name} learns from triplets")
 
     def finish(self, contexts: Sequence[Context], extra: Extra, seed: int) -> None:
         """Do what is left to do after the last stage of training: here `set_range`."""
@@ -241,21 +218,16 @@ class SLM:
         """Check a table of pairs, and return it with texts that an encoder reads safely.
 
         A context becomes a tuple of turns. Whatever looks like a special token of the encoder, such
-        as ``[SEP]``, becomes ordinary text. DreError if a column or a text is missing.
+        as ``[SEP]``, becomes ordinary text. DreError if a text is empty or missing.
         """
-        missing = {"pair_id", "context", "response"} - set(pairs.columns)
-        if missing:
-            raise DreError(
-                f"the pairs lack {', '.join(sorted(missing))}: "
-                "expected columns pair_id, context, response"
-            )
         special_tokens = self.encoder.tokenizer.all_special_tokens
         contexts = []
         responses = []
         for pair_id, turns, response in zip(pairs["pair_id"], pairs["context"], pairs["response"]):
             turns = (turns,) if isinstance(turns, str) else tuple(turns)
-            _check_text("context", pair_id, " ".join(turns))
-            _check_text("response", pair_id, response)
+            for name, text in (("context", " ".join(turns)), ("response", response)):
+                if not isinstance(text, str) or not text.strip():
+                    raise DreError(f"the {name} of pair {pair_id} is {text!r}: expected text")
             contexts.append(tuple(plain_text(turn, special_tokens) for turn in turns))
             responses.append(plain_text(response, special_tokens))
         return pairs.assign(context=contexts, response=responses)
@@ -263,21 +235,13 @@ class SLM:
     def texts(self, pairs: pd.DataFrame) -> tuple[list[str], list[str]]:
         """Return context strings and response strings of `readable` pairs as they are encoded."""
         contexts = self.contexts(pairs["context"])
-        responses = list(pairs["response"])
-        n_cut = self.cut(responses).sum()
-        if n_cut:
-            limit = f"{self.encoder.max_seq_length} tokens"
-            warnings.warn(
-                f"{n_cut} response(s) have more than {limit}: only the first {limit} are read",
-                stacklevel=3,
-            )
-        return contexts, responses
+        return contexts, list(pairs["response"])
 
     def contexts(self, dialogues: Iterable[Sequence[str]]) -> list[str]:
         """Return the turns of each dialogue as one text, cut to the end that the encoder reads."""
-        tokens = self.reader.tokens
-        most_words = max(200, tokens.limit)  # each has a token at least
-        return tokens.ends(context_text(turns, self._separator, most_words) for turns in dialogues)
+        most_words = max(200, self.encoder.max_seq_length or 0)  # each has a token at least
+        texts = [context_text(turns, self._separator, most_words) for turns in dialogues]
+        return ends(self.encoder, texts)
 
     def context(self, turns: Sequence[str]) -> str:
         """Return the turns of one dialogue as a text, see `contexts`."""
@@ -290,46 +254,46 @@ class SLM:
 
     def cut(self, responses: Iterable[str]) -> np.ndarray:
         """Return whether each response has more tokens than the encoder reads, a bool array."""
-        tokens = self.reader.tokens
-        return tokens.lengths(responses) > tokens.limit
+        return lengths(self.encoder, list(responses)) > self.encoder.max_seq_length
 
     def cut_contexts(self, dialogues: Iterable[Sequence[str]]) -> np.ndarray:
         """Return whether each dialogue is longer than the encoder reads, a bool array."""
-        dialogues = [tuple(turns) for turns in dialogues]
-        kept = dict(zip(dialogues, self.contexts(dialogues)))
-        is_cut = {}
-        for turns, text in kept.items():
-            is_cut[turns] = text != context_text(turns, self._separator, sys.maxsize)
-        return np.array([is_cut[turns] for turns in dialogues], dtype=bool)
+        dialogues = list(dialogues)
+        whole = [context_text(turns, self._separator, sys.maxsize) for turns in dialogues]
+        return np.array(self.contexts(dialogues)) != np.array(whole)
 
     def save(self, path: str | Path) -> None:
-        """Write a folder with what `write` writes and ``slm.json``.
+        """Write a folder with what `write` writes, and ``slm.json`` with the hash of each file.
 
-        It is written whole or not at all. DreError if the folder exists already.
+        It is written whole or not at all. DreError if the folder exists, or cannot be written.
         """
         path = Path(path)
         if path.exists():
             raise DreError(f"{path} exists already: name another folder or delete it")
-        partial = path.with_name(path.name + ".partial")
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir(parents=True)
-        self.write(partial)
-        weights = sorted(partial.rglob("*.safetensors"))
-        description = {
-            "format": FORMAT,
-            "recipe": self.recipe.as_dict(),
-            "provenance": self.provenance,
-            "sha256": {path.relative_to(partial).as_posix(): file_hash(path) for path in weights},
-        }
-        text = json.dumps(description, indent=1, sort_keys=True) + "\n"
-        (partial / "slm.json").write_text(text, encoding="utf-8")
-        os.replace(partial, path)
+        # Another process that saves the same model has a folder of its own.
+        partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}.partial")
+        try:
+            partial.mkdir(parents=True)
+            self.write(partial)
+            description = {
+                "format": FORMAT,
+                "recipe": self.recipe.as_dict(),
+                "provenance": self.provenance,
+                "sha256": hashes_of_files(partial),
+            }
+            text = json.dumps(description, indent=1, sort_keys=True) + "\n"
+            (partial / "slm.json").write_text(text, encoding="utf-8")
+            os.replace(partial, path)
+        except (OSError, SafetensorError) as error:
+            shutil.rmtree(partial, ignore_errors=True)
+            problem = f"{path} cannot be written ({error})"
+            raise DreError(f"{problem}: free space, and give the same command again") from error
 
     @classmethod
     def load(cls, path: str | Path) -> "SLM":
         """Read a saved SLM from a folder or the Hub (``owner/name``).
 
-        DreError if it is missing, incomplete or damaged.
+        DreError if it is missing, incomplete or damaged, or a file is not the one that was saved.
         """
         # The Hub's client, the file system, JSON, safetensors and torch raise errors of many
         # classes. All of them mean that the model cannot be used.
@@ -337,23 +301,26 @@ class SLM:
             if not Path(path).is_dir():
                 patterns = ["*.json", "*.txt", "*.safetensors"]
                 path = snapshot_download(str(path), allow_patterns=patterns)
-            description = json.loads((Path(path) / "slm.json").read_bytes())
+            content = (Path(path) / "slm.json").read_bytes()
+            description = json.loads(content)
             if description["format"] != FORMAT:
-                raise ValueError(
-                    f"slm.json has format {description['format']!r}: this version of dre reads "
-                    f"format {FORMAT}"
-                )
+                raise ValueError(f"its format is {description['format']!r}: expected {FORMAT}")
+            provenance = description["provenance"]
             recipe = TypeAdapter(recipes.Recipe).validate_python(description["recipe"])
             if recipe.name not in recipes.RECIPES:
                 raise ValueError(f"recipe {recipe.name!r} is none of {', '.join(recipes.RECIPES)}")
-            check_numbers(description["provenance"])
-            # A model that was saved without hashes is read as well.
-            check_files(Path(path), description.get("sha256", {}))
-            return class_for(recipe).read(Path(path), recipe, description["provenance"])
+            check_numbers(provenance)
+            _check_files(Path(path), description.get("sha256", {}))
+            slm = class_for(recipe).read(Path(path), recipe, provenance)
+            for name, weights in slm.parts.state_dict().items():
+                if not weights.sum().isfinite():  # quicker than to look at each of them
+                    raise ValueError(f"weights {name} are not all finite numbers")
+            slm.signature = hashlib.sha256(content).hexdigest()
+            return slm
         except DreError:  # of the encoder, which a model may name
             raise
         except Exception as error:
-            reason = str(error).strip().partition("\n")[0]
+            reason = " ".join(str(error).split())[:300]
             raise DreError(
                 f"{path} is not an SLM, here or on the Hub, or it is damaged ({reason}): "
                 "train it again, fetch it again, or name another one"
@@ -363,10 +330,9 @@ class SLM:
     def read(cls, path: Path, recipe: recipes.Recipe, provenance: dict) -> Self:
         """Read the parts that `write` wrote into a folder."""
         encoder = load_encoder(str(path), recipe.max_seq_length)
-        head = _new_head(encoder, recipe)
+        head = Head(encoder.get_embedding_dimension() or 0, recipe.sep)
         # Python reads the file, not safetensors.
         head.load_state_dict(load((path / "head.safetensors").read_bytes()))
-        check_finite(encoder.state_dict() | head.state_dict())
         return cls(encoder.eval(), head.eval(), recipe, provenance)
 
     def write(self, path: Path) -> None:
@@ -375,24 +341,15 @@ class SLM:
         save_model(self.head, str(path / "head.safetensors"))
 
 
-def _new_head(encoder: "SentenceTransformer", recipe: recipes.Recipe) -> Head:
-    """Return a fresh head for the embeddings of an encoder."""
-    dimension = encoder.get_embedding_dimension()
-    assert dimension, "an encoder with pooling has a dimension"
-    return Head(dimension, recipe.sep)
-
-
-def _check_text(name, pair_id, text):
-    """Raise DreError if a context or a response is not a text, or empty."""
-    if not isinstance(text, str) or not text.strip():
-        raise DreError(
-            f"the {name} of pair {pair_id} is {text!r}: expected text; leave the pair out"
+def _check_files(folder, expected):
+    """Raise ValueError if a file is missing, changed or more than those with an expected hash."""
+    found = hashes_of_files(folder)
+    names = sorted(found.keys() | expected.keys())
+    if different := [name for name in names if found.get(name) != expected.get(name)]:
+        raise ValueError(
+            f"{different[0]}: missing, changed or without a hash in slm.json; if an earlier "
+            "version saved it, train and save it again with this version"
         )
-
-
-def sets_of(contexts: Iterable[Context]) -> dict[str, int]:
-    """Return how many contexts there are of each set and split."""
-    return Counter(f"{context.set} {context.split}" for context in contexts)
 
 
 def class_for(recipe: recipes.Recipe) -> type[SLM]:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Self, cast
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -30,13 +30,12 @@ from safetensors.torch import load, save_file
 from torch import Tensor
 
 from dre.datasets.dialogues import Context
-from dre.errors import DreError
 from dre.slm.encoder import Reader, doubles, load_encoder
 from dre.slm.heads import FITS, FOOLS, GradedHead, LowRank, adapt, cosines, grade_loss
-from dre.slm.model import SLM, sets_of
-from dre.slm.provenance import Extra, check_finite, weights_hash
-from dre.slm.quotes import ContextWords, own_words
-from dre.slm.recipes import Mixture, Recipe
+from dre.slm.model import SLM
+from dre.slm.provenance import Extra
+from dre.slm.quotes import own_words
+from dre.slm.recipes import OURS, Mixture, Recipe
 from dre.slm.triplets import distinct
 
 #: How often a head goes over its pairs.
@@ -61,27 +60,26 @@ class Ours(SLM):
 
     Its distance is 1 - likeness, and its ``s_p`` is the sum of fit and quality. ``encoder`` is the
     adapted encoder, and ``reader`` reads with it. ``base`` reads with the original encoder. The two
-    share their weights, and are the same where the rank of the matrices is 0.
+    share their weights.
     """
 
     def __init__(self, base, recipe: Recipe):
         assert recipe.mixture, f"recipe {recipe.name} has no mixture to learn from"
         self.mixture: Mixture = recipe.mixture
-        adapted = base
-        if self.mixture.rank:
-            shared = {id(parameter): parameter for parameter in base.parameters()}
-            shared[id(base.tokenizer)] = base.tokenizer
-            adapted = copy.deepcopy(base, shared)
-            adapt(adapted[0].model, self.mixture.rank)
+        shared = {id(parameter): parameter for parameter in base.parameters()}
+        shared[id(base.tokenizer)] = base.tokenizer
+        adapted = copy.deepcopy(base, shared)
+        adapt(adapted[0].model, self.mixture.rank)
         super().__init__(adapted, GradedHead(base.get_embedding_dimension()), recipe)
-        # If nothing is adapted, one reader serves both, so that every text is read once.
-        self.base = self.reader if adapted is base else Reader(base, self.reader.tokens)
+        self.base = Reader(base)
 
     @classmethod
-    def untrained(cls, encoder: str = "minilm", recipe: Recipe | None = None) -> Self:
-        """Return an encoder with adapters that change nothing yet, and a fresh head."""
-        assert recipe, "give the recipe, which says what is adapted"
-        return cls(load_encoder(encoder, recipe.max_seq_length), recipe)
+    def untrained(cls, encoder: str = "minilm", recipe: Recipe = OURS, weights: str = "") -> Self:
+        """Return an encoder with adapters that change nothing yet, and a fresh head.
+
+        ``weights`` are as of `load_encoder`.
+        """
+        return cls(load_encoder(encoder, recipe.max_seq_length, weights), recipe)
 
     def forget(self) -> None:
         """Forget the texts that both encoders have read."""
@@ -95,69 +93,51 @@ class Ours(SLM):
         self.head.requires_grad_(False)
         self.head.views.requires_grad_(True)
         for adapter in self._adapters():
-            adapter.unmerge()
             adapter.down.requires_grad_(True)
             adapter.up.requires_grad_(True)
 
     def _adapters(self):
         return [module for module in self.encoder.modules() if isinstance(module, LowRank)]
 
-    def views(self, pairs: pd.DataFrame, reader: Reader | None = None) -> Tensor:
-        """Return embeddings of contexts, last turns and responses, (3, n, d).
-
-        The ``reader`` embeds them, by default that of the adapted encoder.
-        """
-        reader = reader or self.reader
-        return reader(self._texts_of_views(pairs)).view(3, len(pairs), -1)
-
-    def _texts_of_views(self, pairs):
-        """Return the 3 n texts that are encoded for n pairs: contexts, last turns, responses."""
+    def views(self, pairs: pd.DataFrame, *readers: Reader) -> list[Tensor]:
+        """Return embeddings of contexts, last turns and responses, (3, n, d) by each reader."""
         pairs = self.readable(pairs)
         contexts, responses = self.texts(pairs)
         last_turns = self.contexts(turns[-1:] for turns in pairs["context"])
-        return contexts + last_turns + responses
+        texts = contexts + last_turns + responses
+        return [reader(texts).view(3, len(pairs), -1) for reader in readers]
 
     @torch.no_grad()
-    def answers(self, pairs: pd.DataFrame, progress: bool = False) -> pd.DataFrame:
+    def answers(self, pairs: pd.DataFrame) -> pd.DataFrame:
         """Return the three answers for each pair.
 
         ``likeness`` is in [-1, 1], ``fit`` is a probability, and ``quality`` is not bounded.
         """
         self.head.eval()
-        # The texts are checked and cut once, for both encoders.
-        texts = self._texts_of_views(pairs)
-        h = self.reader(texts, progress).view(3, len(pairs), -1)
-        h_before = self.base(texts, progress).view(3, len(pairs), -1)
+        h, h_before = self.views(pairs, self.reader, self.base)
         likeness = (self.head.likeness(h) + cosines(h_before).mean(0)) / 2
         fit = torch.sigmoid(self.head.fit(h))
-        quality = self.head.quality(h_before)
-        return pd.DataFrame(
-            {"likeness": doubles(likeness), "fit": doubles(fit), "quality": doubles(quality)}
-        )
+        answers = {"likeness": likeness, "fit": fit, "quality": self.head.quality(h_before)}
+        return pd.DataFrame({name: doubles(answer) for name, answer in answers.items()})
 
-    def distances(self, pairs: pd.DataFrame, progress: bool = False) -> pd.DataFrame:
+    def distances(self, pairs: pd.DataFrame) -> pd.DataFrame:
         """Return ``pair_id, distance, s_p, left_out`` for a table of pairs.
 
         ``distance`` is 1 - likeness. ``s_p`` is the sum of fit and quality, 1/2 for an ordinary
         pair. ``left_out`` has the words of a response that repeat its context and were not read.
         """
         pairs_without_quotes, left_out = without_quotes(self.readable(pairs))
-        answers = self.answers(pairs_without_quotes, progress)
+        answers = self.answers(pairs_without_quotes)
         s_p = 0.5
         for name, (mean, sd) in self.provenance["scales"].items():
             s_p = s_p + _UNIT * (answers[name] - mean) / sd
-        return pd.DataFrame(
-            {
-                "pair_id": list(pairs["pair_id"]),
-                "distance": 1 - answers["likeness"],
-                "s_p": s_p,
-                "left_out": left_out,
-            }
-        )
+        table = pd.DataFrame({"pair_id": list(pairs["pair_id"])})
+        return table.assign(distance=1 - answers["likeness"], s_p=s_p, left_out=left_out)
 
     def ordered(self, table: pd.DataFrame) -> dict[str, Tensor]:
         """Return for the curves whether the adapted likeness orders each triplet right."""
-        likeness = doubles(self.head.likeness(self.views(table)))
+        (h,) = self.views(table, self.reader)
+        likeness = doubles(self.head.likeness(h))
         scored = table[["context_id", "kind"]].assign(likeness=likeness)
         positives, adversarials = (scored[scored["kind"] == kind] for kind in "pa")
         triplets = positives.merge(adversarials, on="context_id", suffixes=("_p", "_a"))
@@ -168,56 +148,67 @@ class Ours(SLM):
         """Return labelled contexts with copies of themselves among the adversarials."""
         return with_copies(contexts) if self.mixture.copies else contexts
 
-    def passes(
-        self, contexts: Sequence[Context], extra: Extra, number: int, seed: int
-    ) -> list[list[list[ContrastPair]]]:
-        """Return the pairs that are contrasted in each pass over the contexts; see `passes`."""
-        return passes(contexts, extra.dialogues, self.context, self.mixture, number, seed)
+    def passes(self, contexts: Sequence[Context], extra: Extra, number: int, seed: int) -> list:
+        """Return the pairs that are contrasted in each pass, a list for each labelled context.
+
+        Some dialogues come with each labelled context, each with one response and a random number
+        of its last turns. Every dialogue comes once before any of them comes twice.
+        """
+        text = self.context
+        rng = random.Random(seed)
+        stream = _endless(extra.dialogues, rng)
+        all_passes = []
+        for _ in range(number):
+            rows = []
+            for context in contexts:
+                views = text(context.turns), text(context.turns[-1:])
+                pairs = [(FITS, *views, response) for response in context.positives]
+                pairs += [(FOOLS, *views, response) for response in context.adversarials]
+                for dialogue in islice(stream, self.mixture.dialogues):
+                    turns, response = _draw_pair(dialogue, self.mixture, rng)
+                    pairs.append((FITS, text(turns), text(turns[-1:]), response))
+                rows.append(pairs)
+            all_passes.append(rows)
+        return all_passes
 
     def loss(self, rows: list[list[ContrastPair]], vectors: Callable) -> Tensor:
         """Return the contrast of rows of `passes`, a scalar; ``vectors`` embeds texts."""
-        texts, index = _pair_batch(rows)
-        return self.head.contrast(vectors(texts), index.to(self.encoder.device))
+        pairs = [pair for row in rows for pair in row]
+        texts, position = distinct(text for pair in pairs for text in pair[1:])
+        index = [(kind, *(position[text] for text in own_texts)) for kind, *own_texts in pairs]
+        return self.head.contrast(vectors(texts), torch.tensor(index, device=self.encoder.device))
 
     def finish(self, contexts: Sequence[Context], extra: Extra, seed: int) -> None:
         """Train the heads on the encoder as it is saved, and set the units of the three answers."""
         self.load_state(self.state())
-        self.learn_heads(contexts, extra.dialogues, extra.graded, seed)
+        self.learn_heads(contexts, extra, seed)
         self.load_state(self.state())
-        self.provenance["sets"] = sets_of(contexts)
         self._set_units(self.answers(graded_table(extra.graded)))
 
-    def _set_units(self, answers: pd.DataFrame, likeness: float = _LIKENESS) -> None:
-        """Store the mean and standard deviation that each answer has over some pairs.
+    def _set_units(self, answers: pd.DataFrame) -> None:
+        """Store the mean and standard deviation of each answer over some pairs.
 
         An ordinary pair then has ``s_d`` = ``s_p`` = 1/2. The range of ``s_d`` (Eq. 18) is so wide
-        that a standard deviation of the likeness moves the score by ``likeness`` times `_UNIT`.
-        ``answers`` are those of the pairs, as the method `answers` returns them.
+        that a standard deviation of the likeness moves the score by `_LIKENESS` times `_UNIT`.
         """
-        mean, sd = mean_and_sd(answers["likeness"])
-        half_range = sd / (2 * likeness * _UNIT)
+        of_answer: Any = answers.agg(["mean", "std"])
+        scales = {name: values.tolist() for name, values in of_answer.items()}
+        mean, sd = scales.pop("likeness")
+        half_range = sd / (2 * _LIKENESS * _UNIT)
         self.provenance["d_min"] = 1 - mean - half_range
         self.provenance["d_max"] = 1 - mean + half_range
-        scales = {name: list(mean_and_sd(answers[name])) for name in ("fit", "quality")}
         self.provenance["scales"] = scales
 
-    def learn_heads(
-        self,
-        contexts: Sequence[Context],
-        dialogues: Sequence[Context],
-        graded: Sequence[tuple],
-        seed: int,
-    ) -> None:
+    def learn_heads(self, contexts: Sequence[Context], extra: Extra, seed: int) -> None:
         """Train both heads: fit on labelled contexts and some dialogues, quality on grades."""
-        pairs = self.fitting(contexts, dialogues, seed)
-        self.learn_fit(self.views(pairs), pairs["fits"], pairs["context"], seed)
-        grades = graded_table(graded)
-        h_before = self.views(grades, self.base)
+        pairs = self.fitting(contexts, extra, seed)
+        (h,) = self.views(pairs, self.reader)
+        self.learn_fit(h, pairs["fits"], pairs["context"], seed)
+        grades = graded_table(extra.graded)
+        (h_before,) = self.views(grades, self.base)
         self.learn_quality(h_before, grades["score"], grades["context_id"], seed)
 
-    def fitting(
-        self, contexts: Sequence[Context], dialogues: Sequence[Context], seed: int
-    ) -> pd.DataFrame:
+    def fitting(self, contexts: Sequence[Context], extra: Extra, seed: int) -> pd.DataFrame:
         """Return the pairs that fit is learned from, a table with ``fits``.
 
         It is 1 for right responses, also those of some dialogues, and 0 for adversarial ones.
@@ -227,8 +218,8 @@ class Ours(SLM):
             for context in contexts:
                 pairs += [(context.turns, text, fits) for text in getattr(context, kind)]
         rng = random.Random(seed)
-        n_dialogues = min(self.mixture.fits, len(dialogues))
-        for dialogue in rng.sample(dialogues, n_dialogues):
+        n_dialogues = min(self.mixture.fits, len(extra.dialogues))
+        for dialogue in rng.sample(extra.dialogues, n_dialogues):
             pairs.append((*_draw_pair(dialogue, self.mixture, rng), 1.0))
         table = pd.DataFrame(pairs, columns=["context", "response", "fits"])
         return table.assign(pair_id=range(len(table)))
@@ -302,21 +293,29 @@ class Ours(SLM):
                 optimizer.step()
         self.head.requires_grad_(False).eval()
 
-    def state(self) -> dict[str, Tensor]:
-        """Return everything that was learned, in half precision, by name."""
+    def _learned(self) -> dict[str, Tensor]:
+        """Return everything that is learned, by name: the weights themselves."""
         learned = {f"head.{name}": value for name, value in self.head.state_dict().items()}
         for i, adapter in enumerate(self._adapters()):
             learned[f"{i}.down"] = adapter.down.data
             learned[f"{i}.up"] = adapter.up.data
-        return {name: value.half().cpu().contiguous() for name, value in learned.items()}
+        return learned
+
+    def state(self) -> dict[str, Tensor]:
+        """Return everything that was learned, in half precision, by name."""
+        return {name: value.half().cpu().contiguous() for name, value in self._learned().items()}
 
     def load_state(self, state: dict[str, Tensor]) -> None:
-        """Set what was learned, as `state` returns it, and merge the adapters into their layers."""
-        learned = {name.removeprefix("head."): value.float() for name, value in state.items()}
-        self.head.load_state_dict({name: learned[name] for name in self.head.state_dict()})
-        for i, adapter in enumerate(self._adapters()):
-            adapter.down.data.copy_(state[f"{i}.down"])
-            adapter.up.data.copy_(state[f"{i}.up"])
+        """Set what was learned, as `state` returns it, and merge the adapters into their layers.
+
+        ValueError if it has other names or shapes than this model.
+        """
+        learned = self._learned()
+        for name in learned.keys() | state.keys():
+            if name not in learned or name not in state or learned[name].shape != state[name].shape:
+                raise ValueError(f"{FILE} has other weights {name} than recipe {self.recipe.name}")
+            learned[name].copy_(state[name])
+        for adapter in self._adapters():
             adapter.merge()
         self.forget()
 
@@ -333,78 +332,14 @@ class Ours(SLM):
 
         DreError if the encoder on this machine is not the one that was adapted.
         """
-        slm = cls.untrained(provenance["encoder"], recipe)
-        names = ", ".join(sorted(provenance.get("scales", {})))
-        if names != "fit, quality":
-            raise ValueError(f"slm.json has scales of {names or 'nothing'}: expected fit, quality")
-        if weights_hash(slm.base.encoder) != provenance["base"]:
-            raise DreError(
-                f"encoder {provenance['encoder']!r} on this machine has other weights than the one "
-                "that was adapted: fetch it again, or train a model on this one"
-            )
+        if set(provenance["scales"]) != {"fit", "quality"}:
+            raise ValueError("slm.json lacks scales of fit or quality")
+        slm = cls.untrained(provenance["encoder"], recipe, provenance["base"])
         # Python reads the file, not safetensors.
-        state = load((path / FILE).read_bytes())
-        slm._check_state(state)
-        slm.load_state(state)
+        slm.load_state(load((path / FILE).read_bytes()))
         slm.head.requires_grad_(False).eval()
         slm.provenance = provenance
         return slm
-
-    def _check_state(self, state):
-        """Raise ValueError unless weights have the names and shapes of this model, all finite."""
-        expected = self.state()
-        if state.keys() != expected.keys():
-            different = sorted(state.keys() ^ expected.keys())
-            raise ValueError(f"{FILE} lacks or has too many weights: {', '.join(different[:3])}")
-        for name, value in state.items():
-            shape = expected[name].shape
-            if value.shape != shape:
-                raise ValueError(f"{name} has shape {tuple(value.shape)}: expected {tuple(shape)}")
-        check_finite(state)
-
-
-def passes(
-    contexts: Sequence[Context],
-    dialogues: Sequence[Context],
-    text: Callable[[Sequence[str]], str],
-    mixture: Mixture,
-    number: int,
-    seed: int,
-) -> list[list[list[ContrastPair]]]:
-    """Return the pairs that are contrasted in each pass, a list for each labelled context.
-
-    Some dialogues come with each labelled context, each with one response and a random number of
-    its last turns. Every dialogue comes once before any of them comes twice. ``text`` makes one
-    text of turns.
-    """
-    rng = random.Random(seed)
-    stream = _endless(dialogues, rng)
-    all_passes = []
-    for _ in range(number):
-        rows = []
-        for context in contexts:
-            whole = text(context.turns)
-            last_turn = text(context.turns[-1:])
-            pairs = [(FITS, whole, last_turn, response) for response in context.positives]
-            pairs += [(FOOLS, whole, last_turn, response) for response in context.adversarials]
-            for dialogue in islice(stream, mixture.dialogues):
-                turns, response = _draw_pair(dialogue, mixture, rng)
-                pairs.append((FITS, text(turns), text(turns[-1:]), response))
-            rows.append(pairs)
-        all_passes.append(rows)
-    return all_passes
-
-
-def _pair_batch(rows: list[list[ContrastPair]]) -> tuple[list[str], Tensor]:
-    """Return the distinct texts of rows of `passes`, shortest first, and the pairs as numbers.
-
-    A pair has four numbers, (m, 4) in all: its kind, and the positions of its three texts in the
-    list of distinct texts.
-    """
-    pairs = [pair for row in rows for pair in row]
-    texts, position = distinct(text for pair in pairs for text in pair[1:])
-    index = [(kind, *(position[text] for text in own_texts)) for kind, *own_texts in pairs]
-    return texts, torch.tensor(index)
 
 
 def _draw_pair(
@@ -421,13 +356,6 @@ def _endless(items: Sequence, rng: random.Random) -> Iterator:
         yield from rng.sample(items, len(items))
 
 
-def mean_and_sd(values: ArrayLike) -> tuple[float, float]:
-    """Return the mean and the standard deviation (n - 1) of values."""
-    numbers = pd.Series(np.asarray(values, float))
-    sd = cast(float, numbers.std())
-    return float(numbers.mean()), float(sd)
-
-
 def graded_table(graded: Sequence[tuple]) -> pd.DataFrame:
     """Return ``Extra.graded`` as a table of pairs with their ``score``."""
     table = pd.DataFrame(list(graded), columns=["context_id", "context", "response", "score"])
@@ -436,11 +364,7 @@ def graded_table(graded: Sequence[tuple]) -> pd.DataFrame:
 
 def without_quotes(pairs: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     """Return pairs whose responses do not repeat their context, and what each of them repeated."""
-    words_of_context = {turns: ContextWords.of(turns) for turns in set(pairs["context"])}
-    own = [
-        own_words(words_of_context[turns], response)
-        for turns, response in zip(pairs["context"], pairs["response"])
-    ]
+    own = [*map(own_words, pairs["context"], pairs["response"])]
     without = pairs.assign(response=[words.text for words in own])
     return without, [words.left_out for words in own]
 

@@ -1,6 +1,7 @@
 """What identifies a training of a small model, and where a model is."""
 
 import hashlib
+import itertools
 import json
 import math
 import platform
@@ -8,18 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from dre.datasets.dialogues import Context, data_hash
 from dre.environment import VERSION
 from dre.errors import DreError
 from dre.files import sha256
-
-if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
-    from torch import Tensor
-
-    from dre.slm.recipes import Recipe
+from dre.slm.recipes import Recipe
 
 #: The folder of the small model that comes with the package.
 DEFAULT = Path(__file__).with_name("default")
@@ -31,8 +26,6 @@ DEFAULT = Path(__file__).with_name("default")
 TRAINING = 1
 #: Under which key a provenance says what training and scoring took. It identifies nothing.
 MEASURED = "measured"
-#: Numbers of a model that are not in its weights.
-_NUMBERS = ("d_min", "d_max", "threshold")
 #: What decides the weights of a training, apart from the machine. Recorded scores must agree in it.
 DECISIVE = ("train_hash", "dev_hash", "recipe", "seed", "encoder", "extra", "training")
 
@@ -50,7 +43,7 @@ class Extra:
 def describe(
     train: Sequence[Context],
     dev: Sequence[Context],
-    recipe: "Recipe",
+    recipe: Recipe,
     seed: int,
     encoder: str,
     extra: Extra | None = None,
@@ -61,7 +54,7 @@ def describe(
     the encoder's weights, is part of it: the encoder's name alone may mean other weights tomorrow.
     DreError if the encoder cannot be read.
     """
-    from dre.slm.encoder import load_encoder, native_bf16
+    from dre.slm.encoder import load_encoder, native_bf16, weights_hash
 
     description = decisive(hashes(train, dev, extra), recipe, seed, encoder)
     description["bf16"] = native_bf16()
@@ -77,67 +70,37 @@ def describe(
     }
 
 
-def weights_hash(encoder: "SentenceTransformer") -> str:
-    """Return the first 16 digits of the sha256 of an encoder's weights."""
-    digest = hashlib.sha256()
-    transformer: Any = encoder[0].model
-    weights_by_name = transformer.state_dict()
-    for _, weights in sorted(weights_by_name.items()):
-        array = weights.float().cpu().numpy()
-        digest.update(array.tobytes())
-    return digest.hexdigest()[:16]
+def hashes_of_files(folder: Path) -> dict[str, str]:
+    """Return the sha256 of each file of a model by its name, without what only people read.
 
-
-def check_finite(weights_by_name: Mapping[str, "Tensor"]) -> None:
-    """Raise ValueError if weights are not finite numbers."""
-    for name, weights in weights_by_name.items():
-        if weights.is_floating_point() and not weights.isfinite().all():
-            raise ValueError(f"weights {name} are not all finite numbers")
-
-
-def check_files(folder: Path, sha256_by_name: Mapping[str, str]) -> None:
-    """Raise ValueError if a file of a folder is not the one with the sha256 that is given."""
-    for name, expected in sha256_by_name.items():
-        digest = file_hash(folder / name)
-        if digest != expected:
-            raise ValueError(f"{name} has sha256 {digest[:12]}...: expected {expected[:12]}...")
-
-
-def file_hash(path: Path) -> str:
-    """Return the sha256 of a file, in hex digits."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    ``slm.json``, which holds these hashes, is left out, too.
+    """
+    digests = {}
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if path.is_file() and name not in ("slm.json", "README.md") and not name.startswith("."):
+            with path.open("rb") as file:
+                digests[name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return digests
 
 
 def check_numbers(provenance: Mapping) -> None:
-    """Raise ValueError if the numbers that make a score of a model's answers make no sense.
+    """Raise ValueError if numbers of a model that are not in its weights make no sense.
 
-    These are ``d_min`` and ``d_max``, ``scales`` (a mean and a unit for each answer) and
-    ``threshold``. A model may lack them.
+    ``scales`` have a mean and a standard deviation for each answer. A model may lack any of them.
     """
-    numbers = {name: provenance[name] for name in _NUMBERS if name in provenance}
-    scales = provenance.get("scales", {})
-    if not isinstance(scales, Mapping):
-        raise ValueError(f"slm.json has scales {scales!r}: expected a mean and a unit by answer")
-    for name, scale in scales.items():
-        if not isinstance(scale, list) or len(scale) != 2:
-            raise ValueError(f"slm.json has scales of {name} {scale!r}: expected a mean and a unit")
-        numbers[f"the mean of {name}"], numbers[f"the unit of {name}"] = scale
-    for name, value in numbers.items():
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_number or not math.isfinite(value):
-            raise ValueError(f"slm.json has {value!r} as {name}: expected a finite number")
-    for name in scales:
-        if numbers[f"the unit of {name}"] == 0:
-            raise ValueError(f"slm.json has 0 as the unit of {name}: expected another number")
-    if "d_min" in numbers and numbers["d_min"] >= numbers.get("d_max", -math.inf):
+    low, high = provenance.get("d_min", 0), provenance.get("d_max", 1)
+    scales = provenance.get("scales", {}).values()
+    numbers = [low, high, provenance.get("threshold", 0), *itertools.chain(*scales)]
+    is_finite = all(type(x) in (int, float) and math.isfinite(x) for x in numbers)
+    if not is_finite or low >= high or not all(sd > 0 for _, sd in scales):
         raise ValueError(
-            f"slm.json has d_min {numbers['d_min']} and d_max {numbers.get('d_max')}: "
-            "expected d_max above d_min"
+            "slm.json has numbers that are not finite, no d_max above d_min, or no standard "
+            "deviation above 0"
         )
 
 
-def decisive(hashes: Mapping, recipe: "Recipe", seed: int, encoder: str) -> dict:
+def decisive(hashes: Mapping, recipe: Recipe, seed: int, encoder: str) -> dict:
     """Return what decides the trained weights on any machine, as JSON types.
 
     Its keys are those of `DECISIVE`.
@@ -151,11 +114,9 @@ def decisive(hashes: Mapping, recipe: "Recipe", seed: int, encoder: str) -> dict
     }
 
 
-def default() -> dict[str, str]:
-    """Return ``name`` and ``fingerprint`` of the small model that comes with the package."""
-    text = (DEFAULT / "slm.json").read_text(encoding="utf-8")
-    provenance = json.loads(text)["provenance"]
-    return {"name": provenance["name"], "fingerprint": provenance["fingerprint"]}
+def of_package() -> dict:
+    """Return what made the small model that comes with the package."""
+    return json.loads((DEFAULT / "slm.json").read_bytes())["provenance"]
 
 
 def hashes(train: Sequence[Context], dev: Sequence[Context], extra: Extra | None = None) -> dict:
@@ -180,9 +141,6 @@ def find_slm(name: str | Path | None) -> str | Path:
     name = str(name or DEFAULT)
     if Path(name).is_dir():
         return Path(name).resolve()
-    is_path = name.startswith((".", "/", "~"))
-    if name.count("/") == 1 and not is_path:
+    if name.count("/") == 1 and not name.startswith((".", "/", "~")):
         return name
-    raise DreError(
-        f"there is no SLM {name!r}: expected a folder with one, or owner/name on the Hub"
-    )
+    raise DreError(f"there is no SLM {name!r}: expected a folder, or owner/name on the Hub")

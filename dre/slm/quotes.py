@@ -5,10 +5,11 @@ the dialogue. So a response is read without its quotes, and a response that has 
 is read as an empty one.
 """
 
+import math
 import re
-from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple, Self
+from functools import lru_cache
+from typing import NamedTuple
 
 #: An empty response is read as this text.
 EMPTY = "."
@@ -34,25 +35,6 @@ class OwnWords(NamedTuple):
     left_out: str
 
 
-class ContextWords(NamedTuple):
-    """The words of a context, which are looked for in each response to it.
-
-    Attributes
-    ----------
-    turns : the `words` of each turn.
-    distinct : all of them.
-    """
-
-    turns: list[list[str]]
-    distinct: set[str]
-
-    @classmethod
-    def of(cls, turns: Sequence[str]) -> Self:
-        """Return the words of the turns of a context."""
-        words_of_turns = [words(turn) for turn in turns]
-        return cls(words_of_turns, set().union(*words_of_turns))
-
-
 class _Quote(NamedTuple):
     """A stretch of a response that repeats a turn.
 
@@ -65,13 +47,13 @@ class _Quote(NamedTuple):
     last: int
 
 
-def own_words(turns: Sequence[str] | ContextWords, response: str) -> OwnWords:
+def own_words(turns: Sequence[str], response: str) -> OwnWords:
     """Leave out of a response what it repeats of its context.
 
     Parameters
     ----------
     turns
-        The turns of the context, or their words where several responses have one context.
+        The turns of the context.
     response
         The response to it.
 
@@ -80,67 +62,49 @@ def own_words(turns: Sequence[str] | ContextWords, response: str) -> OwnWords:
     The response as it is read, ``"."`` if nothing is left of it, and what was left out: the quotes,
     joined by `` ... ``, or the whole response; an empty string if it is read as it is.
     """
-    context = turns if isinstance(turns, ContextWords) else ContextWords.of(turns)
+    context = [words(turn) for turn in turns]
     rest = response
     quotes = []
-    words_of_rest = words(response)
-    while quote := _longest_quote(context, words_of_rest):
+    while quote := _longest_quote(context, words(rest)):
         before, quoted, after = _cut(rest, quote)
         quotes.append(quoted)
         rest = f"{before} {after}".strip()
-        words_of_rest = words(rest)
-    has_no_own_words = _only_context_words(context, words_of_rest)
-    if not quotes and not has_no_own_words:
+    words_of_rest = words(rest)
+    distinct = set().union(*context)
+    n_own = sum(word not in distinct for word in words_of_rest)
+    is_short = len(words_of_rest) < _LEAST_RESPONSE
+    has_own_words = is_short or n_own > _MOST_OWN_SHARE * len(words_of_rest)
+    if not quotes and has_own_words:
         return OwnWords(response, "")
-    if not words_of_rest or has_no_own_words:
+    if not words_of_rest or not has_own_words:
         return OwnWords(EMPTY, response)
     return OwnWords(rest, " ... ".join(quotes))
 
 
+@lru_cache(1000)  # several responses have one context
 def words(text: str) -> list[str]:
     """Return the words of a text in lower case, without punctuation."""
     return [match.lower().replace("\u2019", "'") for match in _WORD.findall(text)]
 
 
-def _only_context_words(context: ContextWords, response: list[str]) -> bool:
-    """Whether a response of some length has hardly a word that is not in its context."""
-    if len(response) < _LEAST_RESPONSE:
-        return False
-    n_new = sum(word not in context.distinct for word in response)
-    return n_new <= _MOST_OWN_SHARE * len(response)
+def _longest_quote(context: Sequence[list[str]], response: list[str]) -> _Quote | None:
+    """Return the quote in a response that repeats most words of a turn, None if there is none.
 
-
-def _longest_quote(context: ContextWords, response: list[str]) -> _Quote | None:
-    """Return the quote in a response that repeats most words of a turn, None if there is none."""
-    # Cheap first: nearly all responses share too few words with their whole context.
-    n_shared = sum(word in context.distinct for word in response)
-    if n_shared < _LEAST_WORDS:
-        return None
-    quotes = []
-    for turn in context.turns:
-        least = max(_LEAST_WORDS, -(-len(turn) * _LEAST_SHARE // 1))
-        if least <= n_shared and least <= len(turn):
-            quotes.append(_quote_of(turn, response, least))
-    return max(filter(None, quotes), default=None)
-
-
-def _quote_of(turn: list[str], response: list[str], least: float) -> _Quote | None:
-    """Return where a response repeats most words of one turn, at least so many, in the fewest."""
-    # Too few words in common, in whatever order?
-    shared = Counter(turn) & Counter(response)
-    if shared.total() < least:
-        return None
-    longest = int(_MOST_LENGTH * len(turn))
-    quotes = []
-    for first, word in enumerate(response):
-        if word in shared:
-            matched_words = _words_in_order(turn, response[first : first + longest])
-            quotes += [
-                _Quote(matched, first, last)
-                for last, matched in enumerate(matched_words, start=first)
-                if matched >= least
-            ]
-    return max(quotes, key=lambda quote: (quote.matched, quote.first - quote.last), default=None)
+    Of quotes of one turn with equally many of its words it is the shortest.
+    """
+    best_quotes = []
+    for turn in context:
+        least = max(_LEAST_WORDS, math.ceil(_LEAST_SHARE * len(turn)))
+        starts = [first for first, word in enumerate(response) if word in turn]
+        quotes = []
+        for first in starts if len(starts) >= least else ():
+            window = response[first : first + int(_MOST_LENGTH * len(turn))]
+            for last, matched in enumerate(_words_in_order(turn, window), start=first):
+                if matched >= least:
+                    quotes.append(_Quote(matched, first, last))
+        if quotes:
+            best_quotes.append(max(quotes, key=lambda quote: (quote[0], quote[1] - quote[2])))
+    return max(best_quotes, default=None)
 
 
 def _words_in_order(turn: list[str], window: list[str]) -> list[int]:

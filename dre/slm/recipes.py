@@ -97,14 +97,11 @@ class Recipe:
     def as_dict(self) -> dict:
         """Return the recipe for provenance and fingerprints.
 
-        The usual ``keep`` is left out, and copies that are not learned from: fingerprints were made
-        before these were choices.
+        The usual ``keep`` is left out: fingerprints were made before this was a choice.
         """
         fields = asdict(self)
         if fields["keep"] == "last":
             del fields["keep"]
-        if fields["mixture"] and not fields["mixture"]["copies"]:
-            del fields["mixture"]["copies"]
         return fields
 
 
@@ -180,9 +177,7 @@ def get(
 def _without_disentanglement(recipe):
     """Return the control of a recipe, without sep() of Eq. 17 and the losses that need it."""
     if recipe.mixture:
-        raise DreError(
-            f"recipe {recipe.name} has nothing to disentangle: ask for it without --plain"
-        )
+        raise DreError(f"recipe {recipe.name} has nothing to disentangle: leave out --plain")
     stages = [
         replace(stage, terms=tuple(term for term in stage.terms if term in _PLAIN))
         for stage in recipe.stages
@@ -190,3 +185,7 @@ def _without_disentanglement(recipe):
         if stage.trains != ("head",)
     ]
     return replace(recipe, sep="none", stages=tuple(stages))
+
+
+#: Recipe ``paper`` without disentanglement.
+PLAIN = get(PAPER, disentangled=False)

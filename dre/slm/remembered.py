@@ -15,6 +15,7 @@ import os
 import secrets
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -27,6 +28,7 @@ from filelock import FileLock
 from dre.datasets.recordings import FOLDER, hash_of
 from dre.errors import DreError
 from dre.files import replace
+from dre.progress import Progress
 from dre.slm.provenance import DECISIVE, DEFAULT
 
 if TYPE_CHECKING:
@@ -37,7 +39,7 @@ NUMBERS = ["distance", "s_d", "s_p", "score_slm"]
 #: The recorded scores of the profile whose results are committed.
 SMALL_MODELS = FOLDER / "small-models"
 _HASH_LENGTH = 16  # characters of a hash
-_DIGITS = 7  # of a number in a recording: the last bits depend on the processor
+_BLOCK = 4096  # pairs that are scored and kept together
 
 
 class Cache:
@@ -52,10 +54,13 @@ class Cache:
     folder : where the files are; None to keep scores in memory.
     """
 
-    def __init__(self, model: str, folder: Path | None):
+    #: Of a number, where it is rounded.
+    digits: int | None = None
+
+    def __init__(self, model: str = "", folder: Path | None = None):
         self.model = model
         self.folder = folder
-        self.table: Any = pd.DataFrame({"texts": []}).set_index("texts")
+        self.table = _read([], model)
         try:
             if folder is not None:
                 self.table = _read(sorted(folder.glob("*.parquet")), model)
@@ -73,24 +78,24 @@ class Cache:
         return numbers
 
     def put(self, pairs: pd.DataFrame, scores: pd.DataFrame) -> None:
-        """Keep scores, which are row by row those of ``pairs``, all or none."""
-        rows = self._rows(pairs, scores)
-        self._remember(rows)
-        if self.folder is not None:
-            try:
-                _write(self.folder / f"{secrets.token_hex(8)}.parquet", rows, self.model)
-            except (OSError, DreError) as error:
-                self._go_on_in_memory(error)
+        """Keep scores, which are row by row those of ``pairs``, all or none.
 
-    def _rows(self, pairs, scores) -> Any:
-        """Return the numbers of scores by the hash of their texts."""
-        numbers = scores.drop(columns=["pair_id", "score_slm"], errors="ignore").astype(float)
+        What is known stays as it is. What was left out of a response is not kept.
+        """
+        numbers: Any = scores.filter(["distance", "s_d", "s_p"]).astype(float)
+        if self.digits:
+            numbers = numbers.map(lambda value: float(f"{value:.{self.digits}g}"))
         numbers = numbers.set_axis(pd.Index(hashes_of(pairs), name="texts"))
-        return numbers[~numbers.index.duplicated()]
+        self.table = _once(pd.concat([self.table, numbers]))
+        self._write(_once(numbers))
 
-    def _remember(self, rows):
-        """Add rows to those that are known; what is known stays as it is."""
-        self.table = pd.concat([self.table, rows[~rows.index.isin(self.table.index)]])
+    def _write(self, rows):
+        """Write what is new into a file of its own."""
+        try:
+            if self.folder is not None:
+                _write(self.folder / f"{secrets.token_hex(8)}.parquet", rows, self.model)
+        except (OSError, DreError) as error:
+            self._go_on_in_memory(error)
 
     def _go_on_in_memory(self, error):
         """Say why the folder cannot be used, and keep in memory what comes from now on."""
@@ -105,6 +110,8 @@ class Cache:
 class Recording(Cache):
     """The scores of one model among those of the project, with what made the model.
 
+    They are rounded to seven digits, since the last bits depend on the processor.
+
     Parameters
     ----------
     model : the name of the model.
@@ -112,6 +119,8 @@ class Recording(Cache):
     provenance : that of the model whose scores will be put there. Scores of another model of this
         name are deleted at once. Without it, the scores are only read.
     """
+
+    digits = 7
 
     def __init__(self, model: str, folder: Path = SMALL_MODELS, provenance: Mapping | None = None):
         self.provenance: dict = recorded_models(folder).get(model, {})
@@ -124,13 +133,7 @@ class Recording(Cache):
                 self.table = self.table.iloc[:0]
         self.provenance = dict(provenance)
         # Write even if no score follows: notebooks show the curves in the provenance.
-        self._write()
-
-    def put(self, pairs: pd.DataFrame, scores: pd.DataFrame) -> None:
-        """Record scores, which are row by row those of ``pairs``, rounded to seven digits."""
-        rows = self._rows(pairs, scores).map(lambda value: float(f"{value:.{_DIGITS}g}"))
-        self._remember(rows)
-        self._write()
+        self._write(self.table)
 
     def get(self, pairs: pd.DataFrame) -> pd.DataFrame:
         """Return what `Cache.get` does; a distance that is not recorded follows from s_d."""
@@ -140,8 +143,8 @@ class Recording(Cache):
             numbers.insert(1, "distance", low + (high - low) * numbers["s_d"])
         return numbers
 
-    def _write(self):
-        """Write scores and provenance among those of the other models; others may write, too."""
+    def _write(self, rows):
+        """Write all scores and provenance beside those of other models; others may write, too."""
         folder: Any = self.folder
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder / ".lock"):
@@ -151,6 +154,7 @@ class Recording(Cache):
             _write(folder / "scores.parquet", self.table, self.model)
 
 
+@dataclass(eq=False)
 class Remembered:
     """A small model that scores no pair twice, in whichever process.
 
@@ -163,19 +167,10 @@ class Remembered:
     command : what makes scores anew; by default a run with ``RETRAIN``.
     """
 
-    def __init__(
-        self,
-        memory: Cache,
-        provenance: Mapping,
-        model: "Callable[[], SLM] | None" = None,
-        command: str = "",
-    ):
-        self.provenance = dict(provenance)
-        self.name = memory.model
-        self._command = command or f"RETRAIN={self.name}"
-        self.can_score = model is not None
-        self._memory = memory
-        self._model = model
+    memory: Cache
+    provenance: Mapping[str, Any]
+    model: "Callable[[], SLM] | None" = None
+    command: str = ""
 
     @classmethod
     def recorded(cls, model: str, folder: Path = SMALL_MODELS, command: str = "") -> Self:
@@ -183,36 +178,52 @@ class Remembered:
         recording = Recording(model, folder)
         return cls(recording, recording.provenance, command=command)
 
-    def score(self, pairs: pd.DataFrame) -> pd.DataFrame:
+    def score(
+        self,
+        pairs: pd.DataFrame,
+        block: int = _BLOCK,
+        progress: bool = False,
+        is_trained: bool = True,
+    ) -> pd.DataFrame:
         """Return what `dre.slm.SLM.score` does, without what was left out.
 
-        Of an encoder that was not trained there are ``pair_id`` and ``distance`` alone. DreError if
-        texts were not recorded, and no model may be asked.
+        DreError if texts were not recorded, and no model may be asked.
+
+        Parameters
+        ----------
+        pairs : as `dre.slm.SLM.score` takes them.
+        block : how many pairs are scored and kept together; a kill loses no more of them.
+        progress : whether to say how far it is.
+        is_trained : if not, there are ``pair_id`` and ``distance`` alone.
         """
         pairs = pairs.reset_index(drop=True)
         # Known pairs are not scored again, since rounding depends on the batch.
-        scores = self._memory.get(pairs)
+        scores = self.memory.get(pairs)
         new_pairs = pairs.drop(index=scores.index)
+        if progress and len(scores):
+            print(f"{len(scores):,} of {len(pairs):,} pairs were scored before", file=sys.stderr)
         if not len(new_pairs):
             return scores
-        if self._model is None:
+        if self.model is None:
+            command = self.command or f"RETRAIN={self.memory.model}"
             raise DreError(
                 f"{len(new_pairs)} of {len(pairs)} pairs (such as {new_pairs['pair_id'].iloc[0]}) "
-                f"have no score of {self.name} with these texts: {self._command} trains the model "
-                "and records them"
+                f"have no score of {self.memory.model} with these texts: {command} trains it and "
+                "records them"
             )
-        slm = self._model()
-        scores: Any = None
-        if "d_min" in self.provenance:
-            scores = slm.score(new_pairs).filter(["pair_id", *NUMBERS])
-        else:
-            scores = slm.distances(new_pairs)[["pair_id", "distance"]]
-        self._memory.put(new_pairs, scores)
-        return self._memory.get(pairs)
+        slm = self.model()
+        with Progress(len(pairs), "pairs", len(scores), is_silent=not progress) as bar:
+            for first in range(0, len(new_pairs), block):
+                of_block = new_pairs.iloc[first : first + block]
+                scores: Any = slm.score(of_block) if is_trained else slm.distances(of_block)
+                self.memory.put(of_block, scores if is_trained else scores[["distance"]])
+                bar.update(len(of_block))
+        return self.memory.get(pairs)
 
     def distances(self, pairs: pd.DataFrame) -> pd.DataFrame:
         """Return what `dre.slm.SLM.distances` does, without ``s_p`` for an untrained encoder."""
-        return self.score(pairs).filter(["pair_id", "distance", "s_p"])
+        scores = self.score(pairs, is_trained="d_min" in self.provenance)
+        return scores.filter(["pair_id", "distance", "s_p"])
 
 
 def hashes_of(pairs: pd.DataFrame) -> list[str]:
@@ -228,16 +239,17 @@ def hashes_of(pairs: pd.DataFrame) -> list[str]:
 
 def _read(files, model):
     """Return the numbers of a model in Parquet files, by the hash of their texts."""
-    import pyarrow.parquet
-
     tables = [pd.DataFrame({"texts": []})]
     for file in files:
         # Opened by Python, so that a run of notebooks sees what it reads.
         content = io.BytesIO(file.read_bytes())
-        filters = [("model", "=", model)]
-        tables.append(pyarrow.parquet.read_table(content, filters=filters).to_pandas())
+        tables.append(pd.read_parquet(content, filters=[("model", "=", model)]))
     table = pd.concat([table for table in tables if len(table)] or tables[:1])
-    table = table.drop(columns="model", errors="ignore").set_index("texts")
+    return _once(table.drop(columns="model", errors="ignore").set_index("texts"))
+
+
+def _once(table: Any) -> Any:
+    """Return the first of the rows that have one index."""
     return table[~table.index.duplicated()]
 
 
@@ -281,18 +293,13 @@ def recorded_arrays(file: Path, made_from: Mapping) -> dict[str, np.ndarray] | N
 def package_model(folder: Path, model: Path = DEFAULT) -> Remembered:
     """Return the small model in the package, whose scores are kept in a folder.
 
-    It is loaded when the first new pair comes. A hash of its weights is its signature.
+    It is loaded when the first new pair comes. Its description, which has a hash of its weights, is
+    its signature.
     """
     description = (model / "slm.json").read_bytes()
-    weights = (model / "adapter.safetensors").read_bytes()
-    signature = hashlib.sha256(description + weights).hexdigest()[:16]
+    signature = hashlib.sha256(description).hexdigest()[:16]
     memory = Cache(signature, folder / signature)
     return Remembered(memory, json.loads(description)["provenance"], loader(model))
-
-
-def package_provenance() -> dict:
-    """Return what made the small model in the package."""
-    return json.loads((DEFAULT / "slm.json").read_bytes())["provenance"]
 
 
 def loader(model: Path = DEFAULT) -> "Callable[[], SLM]":
@@ -308,25 +315,12 @@ def loader(model: Path = DEFAULT) -> "Callable[[], SLM]":
 
 
 def cache_of(slm: "SLM") -> Cache:
-    """Return the user's cache of a model, under a hash of all that decides its scores."""
-    from torch.nn import ModuleDict  # takes seconds
-
-    digest = hashlib.sha256()
-    weights = ModuleDict({"encoder": slm.encoder, "head": slm.head}).state_dict()
-    for name in sorted(weights):
-        digest.update(name.encode())
-        digest.update(weights[name].float().cpu().numpy().tobytes())
-    facts = {
-        "recipe": slm.recipe.as_dict(),
-        "provenance": slm.provenance,
-        "class": type(slm).__name__,
-        "device": slm.encoder.device.type,
-        "length": slm.encoder.max_seq_length,
-        "versions": [version(name) for name in ("torch", "transformers", "dre-companion")],
-    }
-    digest.update(json.dumps(facts, sort_keys=True, default=str).encode())
-    signature = digest.hexdigest()[:16]
-    chosen = os.environ.get("DRE_CACHE")
-    cache = platformdirs.user_cache_path("dre", appauthor=False) / "scores"
-    folder = Path(chosen).expanduser().absolute() if chosen else cache
+    """Return the user's cache of a model as it was loaded; in memory if it was not."""
+    if not slm.signature:
+        return Cache()
+    versions = [version(name) for name in ("torch", "transformers", "dre-companion")]
+    facts = json.dumps([slm.signature, slm.encoder.device.type, *versions])
+    signature = hashlib.sha256(facts.encode()).hexdigest()[:16]
+    usual = platformdirs.user_cache_path("dre", appauthor=False) / "scores"
+    folder = Path(os.environ.get("DRE_CACHE") or usual).expanduser().absolute()
     return Cache(signature, folder / signature)

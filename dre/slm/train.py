@@ -1,38 +1,32 @@
-"""Training a small model: stages and epochs, checkpoints, and going on after an interruption."""
+"""Training a small model: stages and epochs, and going on after the last finished epoch."""
 
-import contextlib
 import copy
+import io
 import math
-import os
-import shutil
 import time
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
-from filelock import FileLock, Timeout
-from safetensors import SafetensorError
 from transformers import get_linear_schedule_with_warmup
 
 from dre.classification import choose_threshold
 from dre.datasets.dialogues import Context, pairs
 from dre.errors import DreError
+from dre.files import replace
 from dre.progress import Progress
 from dre.slm import curves, losses, recipes
 from dre.slm.encoder import native_bf16
-from dre.slm.measured import Meter
 from dre.slm.model import SLM, class_for
-from dre.slm.provenance import MEASURED, Extra, check_finite, describe
-from dre.slm.triplets import Row, distinct, embed, training_rows, triplet_batch
+from dre.slm.provenance import MEASURED, Extra, describe
+from dre.slm.triplets import distinct, embed, training_rows, triplet_batch
 
 #: Longest gradient of a step; a longer one is shortened to it.
 MAX_NORM = 1.0
-#: Seconds between two checkpoints within an epoch. Each end of an epoch writes one as well.
-SECONDS_BETWEEN_CHECKPOINTS = 300
 
 
 def fit(
@@ -47,9 +41,10 @@ def fit(
 ) -> SLM:
     """Train a small model, or load it if folder ``out`` holds the result of exactly this call.
 
-    Every `SECONDS_BETWEEN_CHECKPOINTS` seconds, and after each epoch, a checkpoint is written into
-    ``<out>.work``. After an interruption the same call goes on from there, also within an epoch. On
-    a CPU, with as many threads, it ends with the same weights as a training without interruption.
+    After each epoch a checkpoint is written, ``<out>.checkpoint``. After an interruption the same
+    call goes on from there. On a CPU, with as many threads, it ends with the same weights as a
+    training without interruption. Where two processes train the same model at once, one of them
+    writes it, and the other one loads that.
 
     Parameters
     ----------
@@ -67,8 +62,8 @@ def fit(
     Raises
     ------
     DreError
-        If ``out`` holds another model, another process trains into it, data are missing, the
-        encoder cannot be read, or the model cannot be written.
+        If ``out`` holds another model, data are missing, the encoder cannot be read, or a
+        checkpoint or the model cannot be written.
     """
     recipe = recipes.get(recipe)
     extra = extra or Extra()
@@ -81,23 +76,36 @@ def fit(
     provenance = describe(train, dev, recipe, seed, encoder, extra if recipe.mixture else None)
     if out.exists():
         return _load_same(out, provenance)
-    with _only_process(out):
-        if out.exists():  # another process has ended the same training in the meantime
-            return _load_same(out, provenance)
-        work = Path(f"{out}.work")
-        torch.manual_seed(seed)
-        slm = class_for(recipe).untrained(encoder, recipe)
-        slm.provenance = provenance
-        examples = slm.examples(train)
-        checkpoints = _Checkpoints(work / "epoch.pt", slm)
-        with _quick_attention(slm.encoder):
-            _train_stages(slm, examples, dev, seed, extra, checkpoints, progress)
-        slm.finish(examples, extra, seed)
-        slm.provenance[MEASURED] = {"training": checkpoints.meter.values(), "scoring": None}
-        if dev:
-            slm.set_threshold(_threshold(slm, dev))
-        _save(slm, out)
-        shutil.rmtree(work, ignore_errors=True)
+    torch.manual_seed(seed)
+    slm = class_for(recipe).untrained(encoder, recipe)
+    slm.provenance = provenance
+    examples = slm.examples(train)
+    checkpoint = Path(f"{out}.checkpoint")
+    # Attention is computed plainly on a CPU, where the gradient of torch's fused one is slow.
+    model = slm.encoder[0].model
+    usual_attention = model.config._attn_implementation
+    if slm.encoder.device.type == "cpu":
+        model.set_attn_implementation("eager")
+    started = _train_stages(slm, examples, dev, seed, extra, checkpoint, progress)
+    model.set_attn_implementation(usual_attention)
+    slm.finish(examples, extra, seed)
+    measured: dict = {"training": _measure(slm, started), "scoring": None}
+    slm.provenance[MEASURED] = measured
+    if dev:
+        negatives = "ar" if any(context.randoms for context in dev) else "a"
+        table = pairs(dev, kinds="p" + negatives)
+        slm.forget()  # nothing is read that training has read already
+        started = time.monotonic()
+        scores = slm.score(table)["score_slm"]
+        measured["scoring"] = {"pairs": len(table), **_measure(slm, started)}
+        slm.set_threshold(choose_threshold(scores, table["kind"], negatives))
+    try:
+        slm.save(out)
+    except DreError:
+        if not out.exists():
+            raise
+        slm = _load_same(out, provenance)  # another process was faster
+    checkpoint.unlink(missing_ok=True)
     return slm
 
 
@@ -105,273 +113,133 @@ def _load_same(out, provenance):
     """Return the model in a folder, if it is the one that this training would end with."""
     slm = SLM.load(out)
     if slm.provenance.get("fingerprint") != provenance["fingerprint"]:
-        raise DreError(
-            f"{out} holds another model: train into another folder, or delete this one first"
-        )
+        raise DreError(f"{out} holds another model: delete it, or train into another folder")
     return slm
 
 
-def _only_process(out):
-    """Return what refuses, while it is held, to train into a folder in another process.
+def _measure(slm, started):
+    """Return seconds since a start, the most memory of a GPU since the last call, and the device.
 
-    The lock file stays: if it were deleted, a process that waits for it and one that makes it anew
-    could both hold a lock.
+    Memory is None on a CPU.
     """
-    out.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        return FileLock(f"{out}.lock").acquire(timeout=0)
-    except Timeout as error:
-        raise DreError(
-            f"another process is training into {out}: wait for it to end, or name another folder"
-        ) from error
+    device = slm.encoder.device
+    values = {"seconds": time.monotonic() - started, "gpu_gib": None, "device": device.type}
+    if device.type == "cuda":
+        values["gpu_gib"] = torch.cuda.max_memory_allocated(device) / 2**30
+        values["device"] = torch.cuda.get_device_name(device)
+        torch.cuda.reset_peak_memory_stats(device)
+    return values
 
 
-@contextlib.contextmanager
-def _quick_attention(encoder):
-    """Compute attention plainly on a CPU, where the gradient of torch's fused attention is slow."""
-    model = encoder[0].model
-    usual = model.config._attn_implementation
-    if encoder.device.type == "cpu":
-        model.set_attn_implementation("eager")
-    yield
-    model.set_attn_implementation(usual)
-
-
-def _threshold(slm, dev):
-    """Choose the score from which on a response is accepted, on held-out contexts.
-
-    What scoring them takes is measured, and goes into the provenance.
-    """
-    negatives = "ar" if any(context.randoms for context in dev) else "a"
-    table = pairs(dev, kinds="p" + negatives)
-    slm.forget()  # nothing is read that training has read already
-    meter = Meter(slm.encoder.device)
-    scores = slm.score(table)["score_slm"]
-    slm.provenance[MEASURED]["scoring"] = {"pairs": len(table), **meter.values()}
-    return choose_threshold(scores, table["kind"], negatives)
-
-
-def _save(slm, out):
-    """Save a trained model; if it cannot be written, its checkpoint stays for another attempt."""
-    try:
-        slm.save(out)
-    except (OSError, SafetensorError) as error:
-        shutil.rmtree(f"{out}.partial", ignore_errors=True)
-        raise DreError(
-            f"{out} cannot be written ({error}): free space, or make the folder above it writable, "
-            "and give the same command again. It goes on after the last epoch"
-        ) from error
-
-
-def _train_stages(
-    slm: SLM,
-    train: Sequence[Context],
-    dev: Sequence[Context],
-    seed: int,
-    extra: Extra,
-    checkpoints: "_Checkpoints",
-    progress: bool,
-) -> None:
+def _train_stages(slm, train, dev, seed, extra, checkpoint, progress):
     """Take a fresh SLM through the stages of its recipe, from its last checkpoint if there is one.
 
     Its provenance gets the ``curves`` (`dre.slm.curves.measure`), and if the best epoch of a stage
-    is kept instead of the last one, under ``kept`` which epoch that is. The meter of checkpoints
-    goes on from what was measured before an interruption.
+    is kept instead of the last one, under ``kept`` which epoch that is. The moment is returned at
+    which it would have started without an interruption.
     """
     rows = training_rows(train, slm.context)
-    measured = curves.contexts_to_measure(train, dev, seed)
-    steps_in_epoch = math.ceil(len(rows) / slm.recipe.batch_contexts)
-    state = checkpoints.read()
-    checkpoints.meter = Meter(slm.encoder.device, state.seconds, state.gpu_gib)
-    epochs_in_all = sum(stage.epochs for stage in slm.recipe.stages)
-    steps_done = steps_in_epoch * state.epochs_done + state.steps_done
-    bar = Progress(
-        steps_in_epoch * epochs_in_all,
-        "steps",
-        steps_done,
-        is_silent=not progress,
-        name=f"training {slm.recipe.name}",
-    )
-
-    epochs_before = 0
-    for number, stage in enumerate(slm.recipe.stages):
-        # After an interruption in a later stage there is nothing left to do in this one.
-        if (state.epochs_done, state.steps_done) <= (epochs_before + stage.epochs, 0):
-            passes = [rows] * stage.epochs
-            if slm.recipe.mixture:
-                passes = slm.passes(train, extra, stage.epochs, seed)
+    contexts_to_measure = curves.contexts_to_measure(train, dev, seed)
+    n_steps = math.ceil(len(rows) / slm.recipe.batch_contexts)
+    epochs = [
+        (number, stage, epoch)
+        for number, stage in enumerate(slm.recipe.stages)
+        for epoch in range(1, stage.epochs + 1)
+    ]
+    state = _read(checkpoint, slm)
+    started = time.monotonic() - state["seconds"]
+    if not state["epochs_done"]:
+        _write(checkpoint, slm, state)  # what cannot be written is known at once
+    done = n_steps * state["epochs_done"]
+    name = f"training {slm.recipe.name}"
+    bar = Progress(n_steps * len(epochs), "steps", done, is_silent=not progress, name=name)
+    optimizer: Any = None
+    schedule: Any = None
+    for number, stage, epoch in epochs[state["epochs_done"] :]:
+        title = f"{stage.name}, epoch {epoch} of {stage.epochs}"
+        if state["epochs_done"] and optimizer is None:
+            bar.say(f"goes on in {title}")
+        if epoch == 1 or optimizer is None:
+            is_mixed = slm.recipe.mixture is not None
+            n = stage.epochs
+            passes = slm.passes(train, extra, n, seed) if is_mixed else [rows] * n
             vectors = _prepare(slm, stage, rows)
-            optimizer, schedule = _optimizer(slm, steps_in_epoch * stage.epochs)
+            optimizer = torch.optim.AdamW(parameter_groups(slm), fused=True)
+            steps = n_steps * stage.epochs
+            warmup_steps = math.ceil(slm.recipe.warmup * steps)
+            schedule = get_linear_schedule_with_warmup(optimizer, warmup_steps, steps)
+            if epoch == 1:
+                state["best"] = None
+                state["curves"] += curves.measure(slm, contexts_to_measure, stage.name, 0)
+            else:
+                optimizer.load_state_dict(state["optimizer"])
+                schedule.load_state_dict(state["schedule"])
 
-            finished_epochs = state.epochs_done - epochs_before
-            if finished_epochs == 0 and state.steps_done == 0:
-                state.best = None
-                state.curves += curves.measure(slm, measured, stage.name, 0)
-            elif finished_epochs < stage.epochs:
-                optimizer.load_state_dict(state.optimizer)
-                schedule.load_state_dict(state.schedule)
-            for epoch in range(finished_epochs, stage.epochs):
-                order = _seed_and_draw_order(seed, number, epoch, len(rows))
-                batches = [passes[epoch][i] for i in order]
-                slm.encoder.train("encoder" in stage.trains)  # else it has no dropout
-                slm.head.train()
-                scaler = _gradient_scaler(slm.encoder.device)
-                if state.steps_done > 0:
-                    if state.scaler:  # empty where the device that began has no need of one
-                        scaler.load_state_dict(state.scaler)
-                    _set_random_states(state.random_states)
-                    batches = batches[state.steps_done * slm.recipe.batch_contexts :]
-
-                title = f"{stage.name}, epoch {epoch + 1} of {stage.epochs}"
-                if 0 < steps_done == bar.n_done:
-                    steps = f"{state.steps_done} of {steps_in_epoch} steps"
-                    bar.say(f"goes on in {title}, after {steps}")
-                write = partial(checkpoints.write, state, optimizer, schedule, scaler)
-                step_losses = learn_epoch(
-                    slm, batches, stage.terms, vectors, optimizer, schedule, scaler
-                )
-                for _ in _shown(step_losses, bar, title, steps_in_epoch):
-                    state.steps_done += 1
-                    if checkpoints.is_due():
-                        write()
-
-                state.epochs_done += 1
-                state.steps_done = 0
-                state.curves += curves.measure(slm, measured, stage.name, epoch + 1)
-                if slm.recipe.keep == "best":
-                    state.best = _better(state.best, slm, state.curves[-1])
-                write()
-            if state.best is not None:
-                slm.encoder.load_state_dict(state.best["encoder"])
-                slm.head.load_state_dict(state.best["head"])
-                state.kept[stage.name] = state.best["epoch"]
-        epochs_before += stage.epochs
-    bar.say_if_due("all epochs are done, the scale of the scores is set")
+        # The seed of an epoch does not depend on the epochs before. So a training that goes on
+        # draws the same numbers as one without an interruption.
+        sequence = np.random.SeedSequence([seed, number, epoch - 1])
+        torch.manual_seed(int(sequence.generate_state(1)[0]))
+        batches = [passes[epoch - 1][i] for i in torch.randperm(len(rows))]
+        slm.encoder.train("encoder" in stage.trains)  # else it has no dropout
+        slm.head.train()
+        for loss in learn_epoch(slm, batches, stage.terms, vectors, optimizer, schedule):
+            # Only where a line is due the loss is fetched, for which a GPU stops.
+            bar.update(line=partial("{}, loss {:.4f}".format, title, loss))
+        state["epochs_done"] += 1
+        state["curves"] += curves.measure(slm, contexts_to_measure, stage.name, epoch)
+        if slm.recipe.keep == "best":
+            # By the last point, that of held-out contexts; of equally good epochs the later one.
+            point = state["curves"][-1]
+            best = state["best"]
+            if best is None or point["triplet_accuracy"] >= best["triplet_accuracy"]:
+                best = state["best"] = point | {"weights": copy.deepcopy(slm.parts.state_dict())}
+            if epoch == stage.epochs:
+                slm.parts.load_state_dict(best["weights"])
+                state["kept"][stage.name] = best["epoch"]
+        state["optimizer"] = optimizer.state_dict()
+        state["schedule"] = schedule.state_dict()
+        state["seconds"] = time.monotonic() - started
+        _write(checkpoint, slm, state)
     bar.close()
 
-    for module in (slm.encoder, slm.head):
-        module.requires_grad_(False).eval()
+    slm.parts.requires_grad_(False).eval()
     slm.forget()  # what was embedded in the precision of training
-    slm.provenance["curves"] = state.curves
-    if state.kept:
-        slm.provenance["kept"] = state.kept
-
-
-def _shown(step_losses, bar, title, steps_in_epoch):
-    """Yield the losses of an epoch's steps, and show how far it is."""
-    loss_sum = torch.zeros(())
-    n_steps = 0
-
-    def line():
-        # Only where a line is due the loss is fetched, for which a GPU has to stop.
-        step = (bar.n_done - 1) % steps_in_epoch + 1
-        mean_loss = loss_sum.item() / n_steps
-        return f"{title}, step {step} of {steps_in_epoch}, loss {mean_loss:.4f}"
-
-    for loss in step_losses:
-        loss_sum = loss_sum.to(loss.device) + loss
-        n_steps += 1
-        bar.update(line=line)
-        yield loss
+    slm.provenance["curves"] = state["curves"]
+    if state["kept"]:
+        slm.provenance["kept"] = state["kept"]
+    return started
 
 
 def _prepare(slm, stage, rows):
     """Let learn what a stage trains, and return the function that embeds texts in it."""
     slm.learns(stage.trains)
     if "encoder" in stage.trains:
-        return partial(embed, slm.encoder, tokens=slm.reader.tokens)
+        return partial(embed, slm.encoder)
     # An encoder that does not learn reads each text once.
     texts, position = distinct(text for row in rows for text in row.texts())
     embeddings = slm.reader(texts)
     return lambda texts: embeddings[[position[text] for text in texts]]
 
 
-def _optimizer(slm, steps):
-    """Return the optimizer of a stage, and the schedule of its rates, which rise, then fall."""
-    optimizer = torch.optim.AdamW(parameter_groups(slm), fused=True)
-    warmup_steps = math.ceil(slm.recipe.warmup * steps)
-    return optimizer, get_linear_schedule_with_warmup(optimizer, warmup_steps, steps)
-
-
-def _seed_and_draw_order(seed, stage_number, epoch, rows):
-    """Seed torch for one epoch, and draw the order of its rows.
-
-    The seed is different for each epoch and does not depend on the epochs before. So a training
-    that goes on after an interruption draws the same numbers as one without.
-    """
-    sequence = np.random.SeedSequence([seed, stage_number, epoch])
-    torch.manual_seed(int(sequence.generate_state(1)[0]))
-    return torch.randperm(rows).tolist()
-
-
-def _gradient_scaler(device):
-    """Return what scales up the loss of an epoch where gradients are in float16.
-
-    They would vanish there. Elsewhere it changes nothing.
-    """
-    return torch.amp.GradScaler(device.type, enabled=_precision(device) is torch.float16)
-
-
-def _random_states(device):
-    """Return the states of torch's random number generators, by kind of device.
-
-    In an epoch, dropout alone draws from them. The CPU's also draws the order of rows.
-    """
-    states = {"cpu": torch.get_rng_state()}
-    if device.type != "cpu":
-        states[device.type] = torch.get_device_module(device).get_rng_state()
-    return states
-
-
-def _set_random_states(states):
-    """Let the random number generators go on from their `_random_states`."""
-    for name, random_state in states.items():
-        module = torch if name == "cpu" else torch.get_device_module(name)
-        module.set_rng_state(random_state.cpu())
-
-
-def _better(best, slm, point):
-    """Return the better of the best epoch so far and this one; of equally good ones this one.
-
-    An epoch is its point of the curve together with the weights after it.
-    """
-    if best is not None and point["triplet_accuracy"] < best["triplet_accuracy"]:
-        return best
-    weights = {"encoder": slm.encoder.state_dict(), "head": slm.head.state_dict()}
-    return point | copy.deepcopy(weights)
-
-
 def learn_epoch(
-    slm: SLM,
-    rows: Sequence,
-    terms: Sequence[str],
-    vectors: Callable,
-    optimizer: torch.optim.Optimizer,
-    schedule: torch.optim.lr_scheduler.LRScheduler,
-    scaler: torch.amp.GradScaler,
+    slm: SLM, rows: Sequence, terms: Sequence[str], vectors: Callable, optimizer: Any, schedule: Any
 ) -> Iterator[torch.Tensor]:
     """Take one step for each batch of rows; yield the loss (Eq. 16) that each step started from."""
-    parameters = [*slm.encoder.parameters(), *slm.head.parameters()]
     batch_size = slm.recipe.batch_contexts
     for start in range(0, len(rows), batch_size):
         loss = batch_loss(slm, rows[start : start + batch_size], terms, vectors)
-        scaler.scale(loss).backward()
-        scaler.unscale_(optimizer)
-        torch.nn.utils.clip_grad_norm_(parameters, MAX_NORM)
-        scaler.step(optimizer)
-        scaler.update()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(slm.parts.parameters(), MAX_NORM)
+        optimizer.step()
         schedule.step()
         optimizer.zero_grad()
         yield loss.detach()
 
 
-def batch_loss(
-    slm: SLM, rows: Sequence[Row], terms: Sequence[str], vectors: Callable
-) -> torch.Tensor:
+def batch_loss(slm: Any, rows: Sequence, terms: Sequence[str], vectors: Callable) -> torch.Tensor:
     """Return the loss of a batch (Eq. 16); ``vectors`` embeds every distinct text once."""
     device = slm.encoder.device
-    precision = _precision(device)
-    with torch.autocast(device.type, precision, enabled=precision is not None):
+    with torch.autocast(device.type, torch.bfloat16, enabled=native_bf16()):
         if slm.recipe.mixture:
             return slm.loss(rows, vectors)
         texts, triplets = triplet_batch(rows)
@@ -380,127 +248,55 @@ def batch_loss(
         return losses.total(values)
 
 
-def _precision(device):
-    """Return the numbers of 16 bits that are multiplied faster than float32, or None.
-
-    A GPU that has no bfloat16 of its own, such as a T4, has float16. That was not run on a GPU yet.
-    """
-    if native_bf16():
-        return torch.bfloat16
-    return torch.float16 if device.type == "cuda" else None
-
-
-def parameter_groups(slm: SLM) -> list[dict]:
+def parameter_groups(slm: Any) -> list[dict]:
     """Return the parameters that learn, in groups for an optimizer.
 
     The head has another learning rate than the encoder. Biases and weights of norms do not decay.
     """
     recipe = slm.recipe
     groups = []
-    for module, rate in (
-        (slm.encoder, recipe.learning_rate),
-        (slm.head, recipe.head_learning_rate),
-    ):
-        learning = [named for named in module.named_parameters() if named[1].requires_grad]
-        for decays, weight_decay in ((True, recipe.weight_decay), (False, 0.0)):
-            parameters = [
-                parameter
-                for name, parameter in learning
-                if decays != (name.endswith("bias") or "norm" in name.lower())
-            ]
-            groups.append({"params": parameters, "lr": rate, "weight_decay": weight_decay})
+    modules = ((slm.encoder, recipe.learning_rate), (slm.head, recipe.head_learning_rate))
+    for module, rate in modules:
+        decaying = {"params": [], "lr": rate, "weight_decay": recipe.weight_decay}
+        other = {"params": [], "lr": rate, "weight_decay": 0.0}
+        for name, parameter in module.named_parameters():
+            is_exempt = name.endswith("bias") or "norm" in name.lower()
+            if parameter.requires_grad:
+                (other if is_exempt else decaying)["params"].append(parameter)
+        groups += [decaying, other]
     return groups
 
 
-@dataclass
-class _State:
-    """How far a training has come; a checkpoint holds this and the weights."""
-
-    epochs_done: int = 0  # of all stages together
-    curves: list[dict] = field(default_factory=list)
-    kept: dict[str, int] = field(default_factory=dict)  # the best epoch of each finished stage
-    best: dict | None = None  # the best epoch of the present stage, see `_better`
-    seconds: float = 0.0  # that the training took until the checkpoint
-    gpu_gib: float | None = None  # the most memory of a GPU until then
-    optimizer: dict = field(default_factory=dict)
-    schedule: dict = field(default_factory=dict)
-    # Of the present epoch:
-    steps_done: int = 0
-    scaler: dict = field(default_factory=dict)
-    random_states: dict[str, torch.Tensor] = field(default_factory=dict)
+def _write(checkpoint, slm, state):
+    """Write how far a training has come, in one piece: a torn checkpoint is never read."""
+    content = io.BytesIO()
+    fingerprint = slm.provenance["fingerprint"]
+    weights = slm.parts.state_dict()
+    torch.save({"fingerprint": fingerprint, "weights": weights, "state": state}, content)
+    replace(checkpoint, content.getbuffer())
 
 
-class _Checkpoints:
-    """The file from which an interrupted training goes on."""
+def _read(checkpoint, slm):
+    """Return how far this training has come, and load its weights; never another training's.
 
-    def __init__(self, path: Path, slm: SLM):
-        self.path = path
-        self.slm = slm
-        self.last_write = time.monotonic()
-        self.meter = Meter(slm.encoder.device)
-
-    def is_due(self) -> bool:
-        """Tell whether the last checkpoint is long ago."""
-        return time.monotonic() - self.last_write >= SECONDS_BETWEEN_CHECKPOINTS
-
-    def write(
-        self,
-        state: _State,
-        optimizer: torch.optim.Optimizer,
-        schedule: torch.optim.lr_scheduler.LRScheduler,
-        scaler: torch.amp.GradScaler,
-    ) -> None:
-        """Write a checkpoint in one piece: a torn one is never read."""
-        state.optimizer = optimizer.state_dict()
-        state.schedule = schedule.state_dict()
-        state.scaler = scaler.state_dict()
-        state.random_states = _random_states(self.slm.encoder.device)
-        measured = self.meter.values()
-        state.seconds = measured["seconds"]
-        state.gpu_gib = measured["gpu_gib"]
-        content = {
-            "fingerprint": self.slm.provenance["fingerprint"],
-            "encoder": self.slm.encoder.state_dict(),
-            "head": self.slm.head.state_dict(),
-            "state": vars(state),
-        }
-        unfinished = self.path.with_suffix(".partial")
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            torch.save(content, unfinished)
-            os.replace(unfinished, self.path)
-        except (OSError, RuntimeError) as error:  # torch says by a RuntimeError that a disk is full
-            unfinished.unlink(missing_ok=True)
-            raise DreError(
-                f"the checkpoint {self.path} cannot be written ({str(error).splitlines()[0]}): "
-                "free space and give the same command again. It goes on after the last checkpoint"
-            ) from error
-        self.last_write = time.monotonic()
-
-    def read(self) -> _State:
-        """Return how far this training had come, and load its weights; never another training's.
-
-        DreError if the checkpoint is damaged.
-        """
-        if not self.path.exists():
-            return _State()
-        # A damaged file makes torch, pickle and zipfile raise errors of many classes.
-        try:
-            # A checkpoint is a zip file. It has checksums, at which torch does not look.
-            with zipfile.ZipFile(self.path) as file:
-                damaged = file.testzip()
-            if damaged:
+    DreError if the checkpoint is damaged.
+    """
+    fresh = {"epochs_done": 0, "seconds": 0.0, "curves": [], "kept": {}, "best": None}
+    if not checkpoint.exists():
+        return fresh
+    # A damaged file makes torch, pickle and zipfile raise errors of many classes.
+    try:
+        # A checkpoint is a zip file. It has checksums, at which torch does not look.
+        with zipfile.ZipFile(checkpoint) as file:
+            if damaged := file.testzip():
                 raise zipfile.BadZipFile(damaged)
-            content = torch.load(self.path, self.slm.encoder.device, weights_only=True)
-            if content["fingerprint"] != self.slm.provenance["fingerprint"]:
-                return _State()
-            check_finite(content["encoder"] | content["head"])
-            self.slm.encoder.load_state_dict(content["encoder"])
-            self.slm.head.load_state_dict(content["head"])
-            return _State(**content["state"])
-        except Exception as error:
-            raise DreError(
-                f"the checkpoint {self.path} is damaged ({type(error).__name__}): delete the "
-                f"folder {self.path.parent} and give the same command again. The training then "
-                "begins anew"
-            ) from error
+        content = torch.load(checkpoint, slm.encoder.device, weights_only=True)
+        if content["fingerprint"] != slm.provenance["fingerprint"]:
+            return fresh
+        slm.parts.load_state_dict(content["weights"])
+        return content["state"]
+    except Exception as error:
+        raise DreError(
+            f"the checkpoint {checkpoint} is damaged ({type(error).__name__}): delete it and give "
+            "the same command again. The training then begins anew"
+        ) from error

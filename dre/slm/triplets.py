@@ -8,7 +8,7 @@ import torch
 
 from dre.datasets.dialogues import Context
 from dre.errors import DreError
-from dre.slm.encoder import Tokens
+from dre.slm.encoder import features
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -42,11 +42,10 @@ def training_rows(contexts: Sequence[Context], text: Callable) -> list[Row]:
         if not context.positives or not context.adversarials
     ]
     if incomplete or not contexts:
-        examples = f" ({', '.join(incomplete[:3])})" if incomplete else ""
         raise DreError(
-            f"{len(incomplete)} of {len(contexts)} contexts lack positive or adversarial "
-            f"responses{examples}: training needs at least one context, and of each context at "
-            "least one positive_responses and one adversarial_negative_responses"
+            f"{len(incomplete)} of {len(contexts)} contexts lack responses, {incomplete[:3]}: "
+            "training needs a context at least, and of each positive_responses and "
+            "adversarial_negative_responses"
         )
     return [
         Row(text(context.turns), context.positives, context.adversarials) for context in contexts
@@ -80,20 +79,11 @@ def triplet_batch(rows: Sequence[Row]) -> tuple[list[str], torch.Tensor]:
     return texts, torch.tensor(triplets)
 
 
-def embed(
-    encoder: "SentenceTransformer", texts: Sequence[str], tokens: Tokens | None = None
-) -> torch.Tensor:
-    """Return embeddings (n, d) through which a gradient can flow, encoded chunk by chunk.
-
-    ``tokens`` remember texts that were turned into tokens before.
-    """
-    tokens = tokens or Tokens(encoder)
-    tokens(texts)
-    chunk_size = _CHUNK if encoder.device.type == "cpu" else _CHUNK_ON_GPU
-    chunks = []
-    for start in range(0, len(texts), chunk_size):
-        features = tokens.features(texts[start : start + chunk_size])
-        chunks.append({name: value.to(encoder.device) for name, value in features.items()})
+def embed(encoder: "SentenceTransformer", texts: Sequence[str]) -> torch.Tensor:
+    """Return embeddings (n, d) through which a gradient can flow, encoded chunk by chunk."""
+    size = _CHUNK if encoder.device.type == "cpu" else _CHUNK_ON_GPU
+    starts = range(0, len(texts), size)
+    chunks = [features(encoder, texts[start : start + size]) for start in starts]
 
     # Word vectors of all chunks are looked up at once. The gradient of a lookup is as large as the
     # whole vocabulary, so one lookup for each chunk would be slow.
@@ -105,6 +95,6 @@ def embed(
 
     embeddings = []
     for chunk, ids, vectors in zip(chunks, ids_of_chunks, vectors_of_chunks):
-        features = {**chunk, "inputs_embeds": vectors.view(*ids.shape, -1)}
-        embeddings.append(encoder(features)["sentence_embedding"])
+        read = encoder({**chunk, "inputs_embeds": vectors.view(*ids.shape, -1)})
+        embeddings.append(read["sentence_embedding"])
     return torch.cat(embeddings)
