@@ -274,7 +274,8 @@ def correlate(
     Returns
     -------
     DataFrame with a row for each ``method``: ``r`` (mean over seeds), ``low, high`` (95 %; NaN for
-    a single context), ``sd`` over seeds (NaN for one seed), ``n`` rows used.
+    a single context), ``sd`` over seeds (NaN for one seed), ``n`` rows used. A method without any
+    score is a row of NaN.
     """
     table, human, contexts = _aligned(scores, human, contexts)
     rows = {}
@@ -504,15 +505,17 @@ def soft_pairwise_accuracy(
 
     Returns
     -------
-    0 to 1; NaN for a single system.
+    0 to 1, mean over pairs of systems that replied to a context in common; NaN if there is none.
     """
     columns = {"context": contexts, "system": systems, "human": human, "scores": scores}
     table = pd.DataFrame({name: np.asarray(values) for name, values in columns.items()})
     by_system = table.pivot_table(index="context", columns="system").swaplevel(axis=1)
     rng = np.random.default_rng(0)
     differences = []
-    for first, second in combinations(table["system"].unique(), 2):
+    for first, second in combinations(sorted(table["system"].unique()), 2):
         gaps = (by_system[first] - by_system[second]).dropna().to_numpy()
+        if not len(gaps):
+            continue
         signs = rng.choice([-1.0, 1.0], size=(permutations, len(gaps)))
         # The one-sided p-values: how often swapped gaps are as large as those that were seen.
         is_as_large = signs @ gaps >= gaps.sum(axis=0) - 1e-9
@@ -566,8 +569,6 @@ def mean(values: ArrayLike, contexts: ArrayLike, n: int = 1000, seed: int = 0) -
     by_seed = _columns(values)
     is_used = ~np.isnan(by_seed).any(axis=1)
     by_seed = by_seed[is_used]
-    if not len(by_seed):
-        return {"mean": np.nan, "low": np.nan, "high": np.nan, "sd": np.nan, "n": 0}
     context_numbers, counts = _resamples(np.asarray(contexts)[is_used], n, seed)
 
     means = _means(by_seed, context_numbers, counts)
@@ -718,14 +719,14 @@ def _columns(values):
 
 
 def _resamples(contexts, n, seed):
-    """Number the contexts and resample them.
+    """Number the contexts in the order of their names, whatever order rows are in, and draw them.
 
     Returns
     -------
     context_numbers : (rows,) integers, the number of each row's context.
     counts : (1 + n, contexts), how often each context is in the data (once) and in each resample.
     """
-    context_numbers, names = pd.factorize(np.asarray(contexts))
+    context_numbers, names = pd.factorize(np.asarray(contexts), sort=True)
     seed = tuple(seed) if np.ndim(seed) else seed  # a key of the cache
     return context_numbers, _context_counts(len(names), n, seed)
 
@@ -738,12 +739,12 @@ def _context_counts(contexts, n, seed):
     With a single context it is unknown what others would be like: its resamples are NaN.
     Returns an array (1 + n, contexts) that nobody may change.
     """
-    rng = np.random.default_rng(seed)
-    shares = np.full(contexts, 1 / contexts)
-    resample_counts = rng.multinomial(contexts, shares, size=n).astype(float)
-    if contexts == 1:
-        resample_counts[:] = np.nan
-    return np.vstack([np.ones(contexts), resample_counts])
+    counts = np.full((1 + n, contexts), np.nan)
+    counts[0] = 1
+    if contexts > 1:
+        rng = np.random.default_rng(seed)
+        counts[1:] = rng.multinomial(contexts, np.full(contexts, 1 / contexts), size=n)
+    return counts
 
 
 def _means(columns, contexts, counts):
@@ -752,7 +753,7 @@ def _means(columns, contexts, counts):
     n_contexts = counts.shape[1]
     sums = np.stack([np.bincount(contexts, column, minlength=n_contexts) for column in values])
     *totals, n_rows = sums @ counts.T
-    return np.transpose(totals / n_rows)
+    return np.transpose(totals / np.where(n_rows > 0, n_rows, np.nan))
 
 
 def _aligned(scores, human, contexts):
@@ -816,7 +817,7 @@ def _permuted(a, b, human, contexts, seed, permutations):
 
     Midranks are made once, of all rows: a swap exchanges ranks, and does not rank anew.
     """
-    context_numbers, names = pd.factorize(contexts)
+    context_numbers, names = pd.factorize(contexts, sort=True)
     people = _standard_ranks(human)[:, 0]
     ranks_a, ranks_b = np.broadcast_arrays(_standard_ranks(a), _standard_ranks(b))
 

@@ -141,6 +141,18 @@ def test_a_soft_accuracy_by_hand():
     assert accuracy == pytest.approx(1 - (4 / 8 - 1 / 8), abs=0.02)
 
 
+def test_systems_without_a_shared_context_have_no_soft_accuracy():
+    """Scores and people agree on the two that share contexts; nobody is compared with the third."""
+    human = [2, 1] * 9 + [5]
+    contexts = [*np.repeat(range(9), 2), 9]
+    systems = ["one", "other"] * 9 + ["third"]
+    scores = np.negative(human)
+    assert stats.soft_pairwise_accuracy(scores[:18], human[:18], contexts[:18], systems[:18]) < 0.1
+    assert stats.soft_pairwise_accuracy(scores, human, contexts, systems) < 0.1
+    assert np.isnan(stats.soft_pairwise_accuracy([1, 2], [2, 1], [0, 1], ["one", "other"]))
+    assert np.isnan(stats.soft_pairwise_accuracy([1, np.nan], [2, 1], [0, 0], ["one", "other"]))
+
+
 def test_two_rows_do_not_correlate():
     by_measure = stats.agreements([1.0, 2.0], [1.0, 2.0], ["a", "a"], n=0)
     assert np.isnan(by_measure["overall"]).all()

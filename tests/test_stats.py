@@ -118,8 +118,11 @@ def test_what_cannot_be_known_is_missing():
     contexts = pd.Series(list("aabb"))
     scores = {"flat": human * 0, "good": pd.Series([1.0, 2, 4, 3])}
     scores["two rows"] = scores["good"].where(human < 3)
-    table = stats.correlate(scores, human, contexts)
-    assert table["r"].tolist() == pytest.approx([np.nan, 0.8, np.nan], nan_ok=True)
+    scores["no rows"] = human.where(human < 0)
+    for method in stats.CORRELATIONS:
+        table = stats.correlate(scores, human, contexts, method)
+        assert table["r"].tolist() == pytest.approx([np.nan, 0.8, np.nan, np.nan], nan_ok=True)
+        assert table["n"].tolist() == [4, 4, 2, 0]
 
     of_one_context = stats.correlate(scores, human, pd.Series(list("aaaa"))).loc["good"]
     assert of_one_context["r"] == pytest.approx(0.8)
@@ -131,6 +134,32 @@ def test_what_cannot_be_known_is_missing():
     assert comparison["n"] == 0
     assert np.isnan([comparison[name] for name in ("difference", "low", "high", "p")]).all()
     assert np.isnan(stats.mean([np.nan], ["a"])["mean"])
+
+
+@pytest.mark.parametrize("ids", ["texts", "numbers"])
+def test_the_order_of_rows_changes_nothing(ids):
+    scores, human, contexts = rated_scores(60, 8)
+    if ids == "numbers":
+        contexts = contexts.str.removeprefix("context ").astype(int)
+    slm, llm = scores.values()
+    table = pd.concat([slm, llm, human, contexts], axis=1, ignore_index=True)
+    table["system"] = np.random.default_rng(1).permutation([f"system {k % 4}" for k in range(60)])
+
+    def numbers(table):
+        *columns, human, contexts, systems = (table[name] for name in table)
+        slm = pd.concat(columns[:3], axis=1)
+        comparison = stats.compare(slm, columns[3], human, contexts, permutations=50)
+        del comparison["p_by_swaps"]
+        return [
+            *stats.correlate({"a": slm, "b": columns[3]}, human, contexts).to_numpy().ravel(),
+            *comparison.values(),
+            *stats.mean(slm, contexts).values(),
+            *stats.alpha(slm, contexts, n=9),
+            stats.soft_pairwise_accuracy(columns[3], human, contexts, systems, 50),
+        ]
+
+    in_another_order = numbers(table.sample(frac=1, random_state=0))
+    assert in_another_order == pytest.approx(numbers(table), nan_ok=True)
 
 
 def test_rows_in_another_order_than_the_scores_are_refused():
