@@ -65,12 +65,10 @@ def in_each_resample(
     """
     values = _unknown(rated, counts)
     row_numbers = np.arange(len(rated.human))
-    if len(row_numbers) < 3:
-        return values
-    for line, count in enumerate(counts):
-        if not np.isnan(count[0]):
-            times = count[rated.contexts].astype(int)
-            values[line] = statistic(np.repeat(row_numbers, times))
+    times = np.nan_to_num(counts)[:, rated.contexts].astype(int)
+    is_known = ~np.isnan(counts).any(axis=1) & (len(row_numbers) > 2)
+    for line in np.flatnonzero(is_known):
+        values[line] = statistic(np.repeat(row_numbers, times[line]))
     return values
 
 
@@ -182,8 +180,12 @@ def _rank_correlation(rated, counts, groups=None):
     equal.
     """
     columns = np.vstack([rated.human, rated.scores.T])
+    # No two columns share a level or a group, so that all columns are counted at once.
+    column_numbers = np.arange(len(columns))[:, None]
     levels = np.stack([np.unique(column, return_inverse=True)[1] for column in columns])
-    levels += np.arange(len(columns))[:, None] * columns.shape[1]  # no two columns share a level
+    levels += column_numbers * columns.shape[1]
+    if groups is not None:
+        groups = groups + column_numbers * (1 + groups.max(initial=0))
 
     def correlation(rows):
         level_of_row = levels.take(rows, axis=1)
@@ -192,10 +194,10 @@ def _rank_correlation(rated, counts, groups=None):
         if groups is None:
             means = doubled_midranks.sum(axis=1, keepdims=True) / len(rows)
         else:
-            groups_here = groups[rows]
-            sums = np.stack([np.bincount(groups_here, ranks) for ranks in doubled_midranks])
-            sizes = np.maximum(np.bincount(groups_here), 1)
-            means = (sums / sizes).take(groups_here, axis=1)
+            group_of_row = groups.take(rows, axis=1)
+            sums = np.bincount(group_of_row.ravel(), doubled_midranks.ravel())
+            sizes = np.maximum(np.bincount(group_of_row.ravel()), 1)
+            means = (sums / sizes).take(group_of_row)
         centred = doubled_midranks - means
         variances = np.vecdot(centred, centred)
         variances[variances < 1e-9] = np.nan  # nothing varies, beyond rounding
