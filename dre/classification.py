@@ -174,12 +174,8 @@ def length_only(
     Takes three tables with ``response``, and train with ``kind``. Returns the scores of dev and of
     test.
     """
-    words = length(train["response"])
-    is_positive = train["kind"] == "p"
-    is_adversarial = train["kind"] == "a"
-    mean_of_positives = words[is_positive].mean()
-    mean_of_adversarials = words[is_adversarial].mean()
-    sign = 1.0 if mean_of_positives > mean_of_adversarials else -1.0
+    words = pd.Series(length(train["response"])).groupby(train["kind"].to_numpy()).mean()
+    sign = 1.0 if words["p"] > words["a"] else -1.0
     return sign * length(dev["response"]), sign * length(test["response"])
 
 

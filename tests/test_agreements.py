@@ -124,33 +124,23 @@ def test_one_rater_against_the_rest_is_the_mean_over_raters():
     assert alone == pytest.approx((2 * of_first + 0.9) / 3)
 
 
-def soft_accuracy(scores, human, n_contexts, permutations=2000):
-    """Return the accuracy of scores on two systems that reply to each context in turn."""
-    contexts = np.repeat(range(n_contexts), 2)
-    systems = ["one", "other"] * n_contexts
-    return stats.soft_pairwise_accuracy(scores, human, contexts, systems, permutations)
-
-
-def test_a_soft_accuracy_by_hand():
-    human = np.array([5.0, 1] * 20)
-    assert soft_accuracy(human, human, 20) == 1
-    assert soft_accuracy(-human, human, 20) < 0.01
-    # People like the first system in all of three contexts, the score in two by as much. Of eight
-    # swaps one does as well as people's ratings, four as well as the scores (1/8, 4/8).
-    accuracy = soft_accuracy([2, 1, 2, 1, 1, 2], [2, 1, 2, 1, 2, 1], 3, 40_000)
-    assert accuracy == pytest.approx(1 - (4 / 8 - 1 / 8), abs=0.02)
-
-
-def test_systems_without_a_shared_context_have_no_soft_accuracy():
-    """Scores and people agree on the two that share contexts; nobody is compared with the third."""
-    human = [2, 1] * 9 + [5]
-    contexts = [*np.repeat(range(9), 2), 9]
-    systems = ["one", "other"] * 9 + ["third"]
-    scores = np.negative(human)
-    assert stats.soft_pairwise_accuracy(scores[:18], human[:18], contexts[:18], systems[:18]) < 0.1
-    assert stats.soft_pairwise_accuracy(scores, human, contexts, systems) < 0.1
-    assert np.isnan(stats.soft_pairwise_accuracy([1, 2], [2, 1], [0, 1], ["one", "other"]))
-    assert np.isnan(stats.soft_pairwise_accuracy([1, np.nan], [2, 1], [0, 0], ["one", "other"]))
+@pytest.mark.parametrize(
+    ("scores", "human", "contexts", "systems", "accuracy"),
+    [
+        ([5, 1] * 9, [5, 1] * 9, np.repeat(range(9), 2), "ab" * 9, 1),
+        ([1, 5] * 9, [5, 1] * 9, np.repeat(range(9), 2), "ab" * 9, 0),
+        # People like the first system in all of three contexts, the score in two by as much. Of
+        # eight swaps one does as well as people's ratings, four as well as the scores.
+        ([2, 1, 2, 1, 1, 2], [2, 1, 2, 1, 2, 1], [0, 0, 1, 1, 2, 2], "ababab", 1 - (4 / 8 - 1 / 8)),
+        # Nobody is compared with a third system, in a context of its own.
+        ([1, 5] * 9 + [7], [5, 1] * 9 + [7], [*np.repeat(range(9), 2), 9], "ab" * 9 + "c", 0),
+        ([1, 2], [2, 1], [0, 1], "ab", np.nan),
+        ([1, np.nan], [2, 1], [0, 0], "ab", np.nan),
+    ],
+)
+def test_a_soft_accuracy_by_hand(scores, human, contexts, systems, accuracy):
+    measured = stats.soft_pairwise_accuracy(scores, human, contexts, list(systems), 20_000)
+    assert measured == pytest.approx(accuracy, abs=0.02, nan_ok=True)
 
 
 def test_two_rows_do_not_correlate():

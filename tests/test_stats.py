@@ -66,32 +66,21 @@ def test_a_correlation_in_a_resample_is_scipys_on_the_rows_of_that_resample(meth
             assert r == pytest.approx(expected, abs=1e-12, nan_ok=True)
 
 
-@pytest.mark.parametrize("name", [*stats.CORRELATIONS, *stats.MEASURES])
-def test_every_statistic_of_the_tables_has_an_interval_around_it(name):
-    scores, human, contexts = rated_scores()
-    options = {"n": 200, "seed": 1}
-    if name in stats.CORRELATIONS:
-        draws = stats.draws(scores["llm"], human, contexts, name, **options)
-    else:
-        systems = np.arange(120) % 5
-        draws = stats.agreements(scores["llm"], human, contexts, systems, **options)[name]
-    interval = stats.interval(draws)
-    assert draws.shape == (201, 1)
-    assert interval["low"] < interval["mean"] < interval["high"]
-
-
-def test_a_statistic_is_added_as_contributing_says(monkeypatch):
+def test_every_statistic_has_an_interval_also_one_that_is_added_as_contributing_says(monkeypatch):
     page = (HERE / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    code = re.search(r"```python\n(def kendall.*?)```", page, re.DOTALL)[1]
     names = dict(vars(stats))
-    exec(code, names)
+    exec(re.search(r"```python\n(def kendall.*?)```", page, re.DOTALL)[1], names)
     monkeypatch.setattr(stats, "CORRELATIONS", names["CORRELATIONS"])
     scores, human, contexts = rated_scores()
+    llm = scores["llm"]
 
-    row = stats.correlate(scores, human, contexts, "kendall", n=50).loc["llm"]
-
-    assert row["r"] == pytest.approx(kendalltau(scores["llm"], human).statistic)
-    assert row["low"] < row["r"] < row["high"]
+    draws = {name: stats.draws(llm, human, contexts, name, 200) for name in stats.CORRELATIONS}
+    assert draws["kendall"][0, 0] == pytest.approx(kendalltau(llm, human).statistic)
+    draws |= stats.agreements(llm, human, contexts, np.arange(120) % 5, n=200)
+    assert {*draws} == {*stats.CORRELATIONS, *stats.MEASURES}
+    for of_statistic in draws.values():
+        interval = stats.interval(of_statistic)
+        assert interval["low"] < interval["mean"] < interval["high"]
 
 
 def test_a_row_of_correlate_is_the_mean_over_trainings_on_the_rows_that_its_method_has():
@@ -141,21 +130,20 @@ def test_the_order_of_rows_changes_nothing(ids):
     scores, human, contexts = rated_scores(60, 8)
     if ids == "numbers":
         contexts = contexts.str.removeprefix("context ").astype(int)
-    slm, llm = scores.values()
-    table = pd.concat([slm, llm, human, contexts], axis=1, ignore_index=True)
-    table["system"] = np.random.default_rng(1).permutation([f"system {k % 4}" for k in range(60)])
+    table = pd.concat([*scores.values(), human, contexts], axis=1, ignore_index=True)
+    table["system"] = np.random.default_rng(1).permutation(np.arange(60) % 4)
 
     def numbers(table):
-        *columns, human, contexts, systems = (table[name] for name in table)
-        slm = pd.concat(columns[:3], axis=1)
-        comparison = stats.compare(slm, columns[3], human, contexts, permutations=50)
+        slm = table[[0, 1, 2]]
+        about = table[4], table[5]
+        comparison = stats.compare(slm, table[3], *about, permutations=50)
         del comparison["p_by_swaps"]
         return [
-            *stats.correlate({"a": slm, "b": columns[3]}, human, contexts).to_numpy().ravel(),
+            *stats.correlate({"a": slm, "b": table[3]}, *about).to_numpy().ravel(),
             *comparison.values(),
-            *stats.mean(slm, contexts).values(),
-            *stats.alpha(slm, contexts, n=9),
-            stats.soft_pairwise_accuracy(columns[3], human, contexts, systems, 50),
+            *stats.mean(slm, table[5]).values(),
+            *stats.alpha(slm, table[5], n=9),
+            stats.soft_pairwise_accuracy(table[3], *about, table["system"], 50),
         ]
 
     in_another_order = numbers(table.sample(frac=1, random_state=0))
@@ -217,32 +205,12 @@ def test_a_p_value_by_hand(a, b, contexts, p):
     assert comparison["p"] == pytest.approx(p, rel=0.2)
 
 
-def test_a_pooled_difference_draws_contexts_once_a_set_and_trainings_once():
-    comparisons = []
-    for rows, n_contexts, seed in [(60, 8, 4), (48, 6, 5)]:
-        scores, *people = rated_scores(rows, n_contexts, seed)
-        comparisons.append((*scores.values(), *people, seed))
-    slm, llm, human, contexts, seed = comparisons[0]
-    comparisons.append((slm, llm.where(contexts != "context 3"), human, contexts, seed))
-
-    pooled = stats.pooled([stats.gains(*sides, n=50, seed=seed) for *sides, seed in comparisons])
-
-    # The same with scipy, on the rows of each resample that both methods have scored.
-    expected = []
-    for a, b, ratings, context_ids, seed in comparisons:
-        gain = []
-        for rows in resampled_rows(context_ids, n=50, seed=seed):
-            rows = rows[b[rows].notna()]
-            r_of_b = spearmanr(b[rows], ratings[rows]).statistic
-            r_of_a = [spearmanr(a[k][rows], ratings[rows]).statistic for k in a]
-            gain.append(np.subtract(r_of_a, r_of_b))
-        expected.append(gain)
-    interval = stats.interval(np.mean(expected, axis=0), seed=[0, 1])
-    ends = ["low", "high", "sd"]
-    assert pooled["difference"] == pytest.approx(interval["mean"])
-    assert [pooled[end] for end in ends] == pytest.approx([interval[end] for end in ends])
-    assert pooled["pairs"] == 3
-    assert pooled["positive"] == sum(np.mean(gain[0]) > 0 for gain in expected)
+def test_a_pooled_difference_is_a_mean_over_pairs_whose_trainings_are_drawn_together():
+    of_one_training = np.tile([[-3.0]], (2001, 1))
+    of_two_trainings = np.tile([[2.0, 6.0]], (2001, 1))
+    pooled = stats.pooled([of_one_training, of_two_trainings, of_two_trainings])
+    expected = {"difference": 5 / 3, "low": 1 / 3, "high": 3.0, "sd": 8 / 3 / 2**0.5}
+    assert pooled == pytest.approx({**expected, "pairs": 3, "positive": 2})
 
 
 # Five tests, of which four were run: 0.04 is the largest p-value, and stays as it is.
@@ -267,25 +235,22 @@ def test_a_family_of_tests_is_answered_by_its_corrected_p_value_and_its_interval
     assert too_large["answer"].unique().tolist() == ["no clear difference"]
 
 
-def test_swaps_go_on_until_chance_can_no_longer_change_the_answer():
-    # Corrected, the first is 0.0004 and the others are 0.0372.
-    swap_counts = {0.0001: [], 0.0124: [], 0.01249: [], 0.02: []}
-
-    def counted_swap(p):
-        return lambda permutations: swap_counts[p].append(permutations) or p
-
-    rows = [{"low": 0.1, "high": 0.5, "p": p, "p_by_swaps": counted_swap(p)} for p in swap_counts]
-    decisions = stats.decide(rows)
-
-    assert decisions["answer"].tolist() == ["better"] * 4
+@pytest.mark.parametrize(
+    ("p", "low", "answer", "swaps"),
+    [
+        (0.0001, 0.1, "better", []),
+        (0.0372, 0.1, "better", [100_000]),
+        (0.04995, 0.1, "undecided", [100_000, 1_000_000, 2_000_000]),
+        (0.04995, -0.1, "no clear difference", [100_000, 1_000_000, 2_000_000]),
+    ],
+)
+def test_swaps_go_on_until_chance_can_no_longer_change_the_answer(p, low, answer, swaps):
+    numbers = []
+    test = {"low": low, "high": 0.5, "p": p, "p_by_swaps": lambda n: numbers.append(n) or p}
+    decisions = stats.decide([test])
+    assert decisions["answer"].tolist() == [answer]
+    assert numbers == swaps
     assert "p_by_swaps" not in decisions
-    assert list(swap_counts.values()) == [[], [100_000], [100_000], [100_000]]
-
-
-@pytest.mark.parametrize(("low", "answer"), [(0.1, "undecided"), (-0.1, "no clear difference")])
-def test_a_p_value_that_stays_at_the_level_is_undecided_if_the_interval_excludes_zero(low, answer):
-    test = {"difference": 0.3, "low": low, "high": 0.5, "p": 0.05, "p_by_swaps": lambda _: 0.0499}
-    assert stats.decide([test])["answer"].tolist() == [answer]
 
 
 @pytest.mark.parametrize(
