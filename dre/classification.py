@@ -174,8 +174,9 @@ def length_only(
     Takes three tables with ``response``, and train with ``kind``. Returns the scores of dev and of
     test.
     """
-    words = pd.Series(length(train["response"])).groupby(train["kind"].to_numpy()).mean()
-    sign = 1.0 if words["p"] > words["a"] else -1.0
+    words = length(train["response"])
+    kinds = train["kind"].to_numpy()
+    sign = 1.0 if words[kinds == "p"].mean() > words[kinds == "a"].mean() else -1.0
     return sign * length(dev["response"]), sign * length(test["response"])
 
 
