@@ -155,15 +155,15 @@ def by_threshold(
     thresholds = np.asarray(thresholds, float)
     by_seed = np.column_stack(scores_by_seed).astype(float)
     has_scores = ~np.isnan(by_seed).any(axis=1)
-    kinds = pairs["kind"][has_scores]
-    masks = {column: kinds.isin(list(of_column)) for column, of_column in COLUMNS.items()}
+    kinds = pairs["kind"].to_numpy()[has_scores]
+    masks = {column: np.isin(kinds, list(of_column)) for column, of_column in COLUMNS.items()}
     rows = []
     for threshold in thresholds:
         is_accepted = by_seed[has_scores] >= threshold
-        is_right = is_accepted == (kinds == "p").to_numpy()[:, None]
-        percent = pd.Series(100 * is_right.mean(axis=1), kinds.index)
-        rows.append({column: percent[mask].mean() for column, mask in masks.items()})
-    return pd.DataFrame(rows, index=thresholds)
+        is_right = is_accepted == (kinds == "p")[:, None]
+        percent = 100 * is_right.mean(axis=1)
+        rows.append({column: percent[mask].mean() for column, mask in masks.items() if mask.any()})
+    return pd.DataFrame(rows, index=thresholds, columns=list(COLUMNS))
 
 
 def length_only(
