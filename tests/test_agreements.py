@@ -60,6 +60,9 @@ def test_agreements_by_hand():
 def test_scores_that_differ_by_little_are_tied_where_that_is_right_more_often():
     by_measure = stats.agreements([0.1, 0.2, 0.15, 0.9], [1, 1, 1, 4], ["a"] * 4, n=0)
     assert by_measure["ordered_pairs"] == 1
+    # Of two pairs that differ by as much both are tied or none, so one of three pairs is wrong.
+    by_measure = stats.agreements([0, 1, 2], [1, 1, 2], ["a"] * 3, n=0)
+    assert by_measure["ordered_pairs"] == pytest.approx(2 / 3)
 
 
 def test_a_score_that_knows_the_group_alone_has_no_agreement_within_it():
