@@ -40,15 +40,12 @@ def choose_threshold(scores: ArrayLike, kinds: ArrayLike, negatives: str = "a") 
     kinds = np.asarray(kinds)
     wanted = "p" + negatives
     scores_of_kind = {kind: np.sort(scores[kinds == kind]) for kind in wanted}
-    all_scores = np.concatenate(list(scores_of_kind.values()))
-    levels = np.unique(all_scores)
-    lacks_a_kind = any(len(values) == 0 for values in scores_of_kind.values())
-    if lacks_a_kind or not np.isfinite(levels).all():
-        n_without_score = (~np.isfinite(all_scores)).sum()
-        counts = ", ".join(f"{len(values)} {kind}" for kind, values in scores_of_kind.items())
+    levels = np.unique(np.concatenate(list(scores_of_kind.values())))
+    counts = {kind: len(values) for kind, values in scores_of_kind.items()}
+    if not all(counts.values()) or not np.isfinite(levels).all():
         raise DreError(
-            f"found {counts} responses, {n_without_score} of them without a finite score: a "
-            f"threshold needs responses of all kinds of {wanted!r}, each with a finite score"
+            f"found {counts} responses: a threshold needs responses of all kinds of {wanted!r}, "
+            "each with a finite score"
         )
 
     between = (levels[1:] + levels[:-1]) / 2
@@ -97,9 +94,7 @@ def accuracy(pairs: pd.DataFrame, decisions: ArrayLike, n: int = 1000, seed: int
     dict: for each of `COLUMNS` the mean over seeds, ``_low, _high`` (95 %) and ``_sd`` over seeds
     (NaN for one seed; all NaN without such pairs); ``n`` pairs with a decision, and ``seeds``.
     """
-    by_seed = np.asarray(decisions, float)
-    if by_seed.ndim == 1:
-        by_seed = by_seed[:, None]
+    by_seed = np.asarray(decisions, float).reshape(len(pairs), -1)
     kinds = pairs["kind"].to_numpy()
     contexts = pairs["context_id"]
     row = {}
@@ -107,9 +102,7 @@ def accuracy(pairs: pd.DataFrame, decisions: ArrayLike, n: int = 1000, seed: int
         is_used = np.isin(kinds, list(kinds_of_column))
         share = stats.mean(by_seed[is_used], contexts[is_used], n, seed)
         row[column] = 100 * share["mean"]
-        row[f"{column}_low"] = 100 * share["low"]
-        row[f"{column}_high"] = 100 * share["high"]
-        row[f"{column}_sd"] = 100 * share["sd"]
+        row |= {f"{column}_{name}": 100 * share[name] for name in ("low", "high", "sd")}
     lacks_decision = np.isnan(by_seed).any(axis=1)
     row["n"] = int((~lacks_decision).sum())
     row["seeds"] = by_seed.shape[1]
@@ -162,17 +155,15 @@ def by_threshold(
     thresholds = np.asarray(thresholds, float)
     by_seed = np.column_stack(scores_by_seed).astype(float)
     has_scores = ~np.isnan(by_seed).any(axis=1)
-    kinds = pairs["kind"].to_numpy()
-    accuracies = {}
-    for column, kinds_of_column in COLUMNS.items():
-        is_used = has_scores & np.isin(kinds, list(kinds_of_column))
-        is_positive = kinds[is_used] == "p"
-        accuracies[column] = np.full(len(thresholds), np.nan)
-        if is_used.any():
-            is_accepted = by_seed[is_used] >= thresholds[:, None, None]
-            is_right = is_accepted == is_positive[:, None]
-            accuracies[column] = 100 * is_right.mean(axis=1).mean(axis=1)
-    return pd.DataFrame(accuracies, index=thresholds)
+    kinds = pairs["kind"].to_numpy()[has_scores]
+    masks = {column: np.isin(kinds, list(of_column)) for column, of_column in COLUMNS.items()}
+    rows = []
+    for threshold in thresholds:
+        is_accepted = by_seed[has_scores] >= threshold
+        is_right = is_accepted == (kinds == "p")[:, None]
+        percent = 100 * is_right.mean(axis=1)
+        rows.append({column: percent[mask].mean() for column, mask in masks.items() if mask.any()})
+    return pd.DataFrame(rows, index=thresholds, columns=list(COLUMNS))
 
 
 def length_only(
@@ -184,11 +175,8 @@ def length_only(
     test.
     """
     words = length(train["response"])
-    is_positive = train["kind"] == "p"
-    is_adversarial = train["kind"] == "a"
-    mean_of_positives = words[is_positive].mean()
-    mean_of_adversarials = words[is_adversarial].mean()
-    sign = 1.0 if mean_of_positives > mean_of_adversarials else -1.0
+    kinds = train["kind"].to_numpy()
+    sign = 1.0 if words[kinds == "p"].mean() > words[kinds == "a"].mean() else -1.0
     return sign * length(dev["response"]), sign * length(test["response"])
 
 

@@ -22,18 +22,8 @@ if TYPE_CHECKING:
 #: (tests/test_metrics.py notices): scores that were recorded before are then refused.
 VERSION = 1
 ROUGE = {"ROUGE-1": "rouge1", "ROUGE-2": "rouge2", "ROUGE-L": "rougeL"}
-COLUMNS = [
-    "BLEU-1",
-    "BLEU-2",
-    "BLEU-3",
-    "BLEU-4",
-    *ROUGE,
-    "METEOR",
-    "Embedding Extrema",
-    "Embedding Greedy",
-    "Embedding Average",
-    "BERTScore",
-]
+COLUMNS = [f"BLEU-{order}" for order in (1, 2, 3, 4)] + [*ROUGE, "METEOR"]
+COLUMNS += ["Embedding Extrema", "Embedding Greedy", "Embedding Average", "BERTScore"]
 
 
 def length(responses: Iterable[str]) -> np.ndarray:

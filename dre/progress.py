@@ -3,15 +3,14 @@
 import sys
 import time
 from collections.abc import Callable
-from typing import Self
+from contextlib import AbstractContextManager
 
 from tqdm import tqdm
 
 SECONDS_BETWEEN_LINES = 30  # where there is no terminal for a bar
-_LONGEST_IN_SECONDS = 90
 
 
-class Progress:
+class Progress(AbstractContextManager):
     """How far a computation is, on standard error; a context manager.
 
     Parameters
@@ -20,7 +19,7 @@ class Progress:
         How many things there are to do.
     noun : str
         What they are called, such as ``pairs``.
-    n_before : int
+    n_done : int
         How many of them were done by an earlier run.
     is_silent : bool
         Whether nothing is printed.
@@ -29,28 +28,20 @@ class Progress:
     """
 
     def __init__(
-        self, total: int, noun: str, n_before: int = 0, is_silent: bool = False, name: str = ""
+        self, total: int, noun: str, n_done: int = 0, is_silent: bool = False, name: str = ""
     ):
-        self.total = total
-        self.n_done = n_before
-        self.has_bar = sys.stderr.isatty() and not is_silent
-        self._noun = noun
-        self._n_before = n_before
+        self.n_done = n_done
+        # None: without a terminal there is no bar.
+        is_off = True if is_silent else None
+        self._bar = tqdm(
+            desc=name or None, total=total, initial=n_done, unit=f" {noun}", disable=is_off
+        )
         self._is_silent = is_silent
         self._name = name
-        self._bar = tqdm(
-            desc=name or None,
-            total=total,
-            initial=n_before,
-            unit=f" {noun}",
-            disable=not self.has_bar,
-        )
-        self._start = time.monotonic()
-        self._last_line = self._start
-
-    def __enter__(self) -> Self:
-        """Begin."""
-        return self
+        self._noun = noun
+        self._total = total
+        self._to_do = total - n_done
+        self._start = self._last_line = time.monotonic()
 
     def __exit__(self, *error: object) -> None:
         """Close the bar."""
@@ -74,8 +65,11 @@ class Progress:
             self._bar.set_postfix_str(note, refresh=False)
         self._bar.update(n)
         if self._is_due():
-            text = f"{self.n_done:,} of {self.total:,} {self._noun}" if line is None else line()
-            self.say(f"{text}, {self._time_left()} left")
+            text = line() if line else f"{self.n_done:,} of {self._total:,} {self._noun}"
+            left = self._total - self.n_done
+            seconds = (time.monotonic() - self._start) * left / (self._to_do - left)
+            time_left = f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
+            self.say(f"{text}, about {time_left} left")
 
     def say_if_due(self, text: str) -> None:
         """Print a line if the last one is long ago."""
@@ -87,19 +81,10 @@ class Progress:
         if self._is_silent:
             return
         self._last_line = time.monotonic()
-        name = f"{self._name}: " if self._name else ""
-        tqdm.write(f"{name}{text}", file=sys.stderr)
+        tqdm.write(f"{self._name}: {text}" if self._name else text, file=sys.stderr)
         sys.stderr.flush()
 
     def _is_due(self):
-        if self._is_silent or self.has_bar:
+        if self._is_silent or not self._bar.disable:
             return False
         return time.monotonic() - self._last_line >= SECONDS_BETWEEN_LINES
-
-    def _time_left(self):
-        """Return in words how long the rest will take, by the speed so far."""
-        seconds_each = (time.monotonic() - self._start) / (self.n_done - self._n_before)
-        seconds = seconds_each * (self.total - self.n_done)
-        if seconds < _LONGEST_IN_SECONDS:
-            return f"about {seconds:.0f} s"
-        return f"about {seconds / 60:.0f} min"

@@ -48,14 +48,9 @@ class Signature:
 
     def __str__(self) -> str:
         """Return the line to print with scores."""
-        return "|".join(
-            f"{_PRINTED_NAMES.get(name, name)}:{_as_line(value)}"
-            for name, value in self.fields.items()
-        )
-
-    def text(self, name: str) -> str:
-        """Return the printed text of a field, or "None" if there is no such field."""
-        return _as_text(self.fields.get(name))
+        named = {_PRINTED_NAMES.get(name, name): value for name, value in self.fields.items()}
+        line = "|".join(f"{name}:{_text(value).replace('|', '/')}" for name, value in named.items())
+        return " ".join(line.split())
 
     def differences(self, signature: Self, ignored: Container[str] = ()) -> list[Difference]:
         """Return the fields in which another signature differs, except those that are ignored.
@@ -63,15 +58,12 @@ class Signature:
         Each part of a prompt counts as a field (``prompt scale``). Its name does not
         count where its hash is known.
         """
-        this_fields = _flat(self.fields)
-        other_fields = _flat(signature.fields)
-        differences = []
-        for name in this_fields | other_fields:
-            value = this_fields.get(name)
-            other_value = other_fields.get(name)
-            if value != other_value and name.partition(" ")[0] not in ignored:
-                differences.append(Difference(name, _as_text(value), _as_text(other_value)))
-        return differences
+        ours, theirs = _flat(self.fields), _flat(signature.fields)
+        return [
+            Difference(name, _text(ours.get(name)), _text(theirs.get(name)))
+            for name in ours | theirs
+            if ours.get(name) != theirs.get(name) and name.partition(" ")[0] not in ignored
+        ]
 
 
 class Summary(NamedTuple):
@@ -95,20 +87,17 @@ def load_summary(output: str | Path) -> Summary | None:
     path = summary_path(output)
     try:
         content = json.loads(path.read_bytes())
-        if not isinstance(content, dict) or "signature" not in content:
-            raise ValueError("it holds no signature")
-        fields = content["signature"]
-        if not isinstance(fields, dict) or not fields:
-            raise ValueError("the signature is not an object with fields")
+        signature = Signature(dict(content["signature"]))
+        if not signature.fields:
+            raise ValueError
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, RecursionError) as error:
-        reason = " ".join(str(error).split())
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
         raise DreError(
-            f"{path}: this is not a summary that dre wrote ({reason:.100}): "
-            f"make {output} again, or take the summary away"
+            f"{path}: this is not a summary that dre wrote: make {output} again, or take the "
+            "summary away"
         ) from None
-    return Summary(Signature(fields), content)
+    return Summary(signature, content)
 
 
 def _flat(fields):
@@ -118,32 +107,18 @@ def _flat(fields):
         if not isinstance(value, dict):
             flat[name] = value
             continue
-        for key, entry in value.items():
-            if key == "name" and "sha256" in value:
-                continue  # the same prompt under another name
-            if entry is not None:
-                flat[f"{name} {key}"] = entry
+        flat |= {f"{name} {key}": part for key, part in value.items() if part is not None}
+        if "sha256" in value:
+            flat.pop(f"{name} name", None)  # the same prompt under another name
     return flat
 
 
-def _as_text(value) -> str:
+def _text(value):
     """Return a value of a signature as text: lists with commas, objects as key=value."""
     if isinstance(value, dict):
-        entries = [
-            f"{key}={_as_text(entry)}"
-            for key, entry in value.items()
-            if entry not in (None, {}, [])
-        ]
-        return " ".join(entries)
+        parts = {key: part for key, part in value.items() if part not in (None, {}, [])}
+        return " ".join(f"{key}={_text(part)}" for key, part in parts.items())
     if isinstance(value, list):
-        return ",".join(_as_text(element) for element in value)
-    if isinstance(value, float):
-        return f"{value:g}"
-    text = str(value)
-    is_sha256 = re.fullmatch("[0-9a-f]{64}", text)
-    return text[:_HASH_LENGTH] if is_sha256 else text
-
-
-def _as_line(value):
-    """Return the text of a value in a line."""
-    return " ".join(_as_text(value).replace("|", "/").split())
+        return ",".join(map(_text, value))
+    text = f"{value:g}" if isinstance(value, float) else str(value)
+    return text[:_HASH_LENGTH] if re.fullmatch("[0-9a-f]{64}", text) else text

@@ -8,14 +8,13 @@ resamples the seeds, too: it speaks of other dialogues and of another training. 
 resampled mean varies by (k - 1) / k of the variance that new trainings would have, so with few
 seeds the interval is rather too narrow.
 
-There are three ways to agree with people, and a ceiling for each from what raters agree upon:
-`agreements` and `ceilings`.
+A statistic is a function in `CORRELATIONS` or `MEASURES`; nearly all run `in_each_resample`.
 
 NaN is a missing score.
 """
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
@@ -31,18 +30,181 @@ LEVEL = 0.05
 POWER = 1.96 + 0.84
 #: Numbers of swaps that `decide` goes on with, in turn, where a p-value is near `LEVEL`.
 _SWAPS = (100_000, 1_000_000, 2_000_000)
-#: Resamples that are handled at once, so that the work stays in the processor's cache.
-BLOCK = 256
 #: Permutations that are handled at once: a few megabytes, however many there are in all.
 _PERMUTATION_BLOCK = 10_000
-#: Numbers in a set of resamples that is kept for the next caller: 20 MB each, eight sets at most.
-_LARGEST_CACHED = 2_500_000
-#: Measures of agreement with people, as `agreements` takes them.
-MEASURES = ("overall", "within_contexts", "ordered_pairs", "within_systems")
-#: Cells of the comparison of all rows with all rows that are made at once by `_rank_votes`.
-_VOTES_BLOCK = 4_000_000
 #: Scores of a method: one for each row, or one column for each training seed.
 Scores = pd.Series | pd.DataFrame
+
+
+class Rated(NamedTuple):
+    """Rows that have a rating and all scores, as a statistic takes them."""
+
+    scores: np.ndarray  # (rows, columns)
+    human: np.ndarray  # (rows,)
+    contexts: np.ndarray  # (rows,), the number of each row's context
+    systems: np.ndarray | None  # (rows,), the number of each row's system
+
+
+def in_each_resample(
+    statistic: Callable[[np.ndarray], ArrayLike], rated: Rated, counts: np.ndarray
+) -> np.ndarray:
+    """Compute a statistic in the data and in each resample of whole contexts.
+
+    Parameters
+    ----------
+    statistic : takes the numbers of the rows of a resample, where those of a context that was drawn
+        twice stand twice, and returns a number for each column of scores.
+    rated : the rows.
+    counts : (1 + n, contexts), how often each context is in the data (once) and in each resample;
+        NaN for resamples of a single context.
+
+    Returns
+    -------
+    (1 + n, columns) array; NaN for resamples of a single context, and for fewer than three rows,
+    since two points always correlate by 1 or -1.
+    """
+    values = _unknown(rated, counts)
+    row_numbers = np.arange(len(rated.human))
+    times = np.nan_to_num(counts)[:, rated.contexts].astype(int)
+    is_known = ~np.isnan(counts).any(axis=1) & (len(row_numbers) > 2)
+    for line in np.flatnonzero(is_known):
+        values[line] = statistic(np.repeat(row_numbers, times[line]))
+    return values
+
+
+def pearson(rated: Rated, counts: np.ndarray) -> np.ndarray:
+    """Pearson's correlation over all rows.
+
+    Takes and returns what `in_each_resample` does, as all functions of `MEASURES` do. It needs no
+    loop: means over the rows of a resample are sums over contexts, weighted by their counts.
+    """
+    if len(rated.human) < 3:
+        return _unknown(rated, counts)
+    columns = np.column_stack([rated.human, rated.scores])
+    # With mean 0 and range 1 sums of squares lose no digits.
+    width = np.maximum(np.ptp(columns, axis=0), 1e-300)
+    columns = (columns - columns.mean(axis=0)) / width
+    y = columns[:, :1]
+    products = np.hstack([columns, columns**2, columns * y])
+    means = _means(products, rated.contexts, counts)
+    mean, mean_square, mean_product = np.split(means, 3, axis=1)
+    variance = mean_square - mean**2
+    covariance = mean_product - mean * mean[:, :1]
+    return _ratio(covariance, variance * variance[:, :1], 1e-14)[:, 1:]
+
+
+def spearman(rated: Rated, counts: np.ndarray) -> np.ndarray:
+    """Spearman's correlation over all rows, as papers report it."""
+    return _rank_correlation(rated, counts)
+
+
+def within_contexts(rated: Rated, counts: np.ndarray) -> np.ndarray:
+    """Spearman's correlation after the mean rank of each context is taken off.
+
+    Only differences between replies to one context count.
+    """
+    return _rank_correlation(rated, counts, rated.contexts)
+
+
+def within_systems(rated: Rated, counts: np.ndarray) -> np.ndarray:
+    """Spearman's correlation after the mean rank of each system is taken off.
+
+    NaN without systems, or with a single one.
+    """
+    if rated.systems is None or len(set(rated.systems)) < 2:
+        return _unknown(rated, counts)
+    return _rank_correlation(rated, counts, rated.systems)
+
+
+def ordered_pairs(rated: Rated, counts: np.ndarray) -> np.ndarray:
+    """Of all pairs of replies to one context the share, 0 to 1, that scores order as people do.
+
+    It is the mean over contexts. Scores that differ by no more than a threshold are tied, and a tie
+    is right where people have one, too. The threshold is the best for these pairs (Deutsch et al.
+    2023, "Ties matter": accuracy with tie calibration, grouped by item).
+
+    Pairs are in the order of their difference in scores. With each further one that is called a
+    tie, the number of right answers changes by what it adds (people tie) or takes away (the scores
+    were right). So the best threshold is where the sum of these changes is highest.
+    """
+    shares = _unknown(rated, counts)
+    rows_by_context = pd.Series(rated.contexts).groupby(rated.contexts).indices.values()
+    pairs = [pair for rows in rows_by_context for pair in combinations(rows, 2)]
+    if not pairs:
+        return shares
+    first, second = np.array(pairs).T
+    context_of_pair = rated.contexts[first]
+    n_pairs = np.bincount(context_of_pair, minlength=counts.shape[1])
+    # Each context counts alike, however many pairs it has.
+    weights = counts / np.maximum(n_pairs, 1)
+    n_contexts = counts @ (n_pairs > 0)
+
+    people = np.sign(rated.human[first] - rated.human[second])
+    for column, scores in enumerate(rated.scores.T):
+        gap = scores[first] - scores[second]
+        is_right = (np.sign(gap) == people) & (people != 0)
+        change = 1.0 * (people == 0) - is_right
+        by_size = np.argsort(np.abs(gap), kind="stable")
+        by_size = by_size[change[by_size] != 0]
+        size = np.abs(gap[by_size])
+        is_last_of_equals = np.append(size[1:] > size[:-1], True)[: len(size)]
+        for line, weight in enumerate(weights):
+            right = weight[context_of_pair[is_right]].sum()
+            sums = np.cumsum(weight[context_of_pair[by_size]] * change[by_size])
+            best = sums[is_last_of_equals].max(initial=0)
+            shares[line, column] = (right + best) / n_contexts[line]
+    return shares
+
+
+#: Correlations, as `draws` and `correlate` take them.
+CORRELATIONS = {"spearman": spearman, "pearson": pearson}
+#: Measures of agreement with people, as `agreements` takes them.
+MEASURES = {
+    "overall": spearman,
+    "within_contexts": within_contexts,
+    "ordered_pairs": ordered_pairs,
+    "within_systems": within_systems,
+}
+
+
+def _unknown(rated, counts):
+    """Return NaN for each resample and column of scores: (1 + n, columns)."""
+    return np.full((len(counts), rated.scores.shape[1]), np.nan)
+
+
+def _rank_correlation(rated, counts, groups=None):
+    """Correlate midranks, less the mean of each group, with those of people: (1 + n, columns).
+
+    Ranks are other ones in each resample. Values are numbered in rising order once, so that ranking
+    a resample takes no sort: a midrank is the number of rows below, and half of those that are
+    equal.
+    """
+    columns = np.vstack([rated.human, rated.scores.T])
+    # No two columns share a level or a group, so that all columns are counted at once.
+    column_numbers = np.arange(len(columns))[:, None]
+    levels = np.stack([np.unique(column, return_inverse=True)[1] for column in columns])
+    levels += column_numbers * columns.shape[1]
+    if groups is not None:
+        groups = groups + column_numbers * (1 + groups.max(initial=0))
+
+    def correlation(rows):
+        level_of_row = levels.take(rows, axis=1)
+        times = np.bincount(level_of_row.ravel())
+        doubled_midranks = (2 * np.cumsum(times) - times).take(level_of_row)
+        if groups is None:
+            means = doubled_midranks.sum(axis=1, keepdims=True) / len(rows)
+        else:
+            group_of_row = groups.take(rows, axis=1)
+            sums = np.bincount(group_of_row.ravel(), doubled_midranks.ravel())
+            sizes = np.maximum(np.bincount(group_of_row.ravel()), 1)
+            means = (sums / sizes).take(group_of_row)
+        centred = doubled_midranks - means
+        variances = np.vecdot(centred, centred)
+        variances[variances < 1e-9] = np.nan  # nothing varies, beyond rounding
+        r = centred @ centred[0] / np.sqrt(variances * variances[0])
+        return r[1:]
+
+    return in_each_resample(correlation, rated, counts)
 
 
 def context_weights(contexts: ArrayLike, n: int = 1000, seed: int = 0) -> np.ndarray:
@@ -76,10 +238,10 @@ def draws(
 
     Parameters
     ----------
-    scores : (rows, columns), without NaN.
+    scores : (rows, columns). A row that lacks a score or a rating does not count.
     human : (rows,), people's ratings.
-    contexts : (rows,), the context of each row.
-    method : "spearman" or "pearson".
+    contexts : (rows,), the context of each row; those of rows that do not count are drawn, too.
+    method : one of `CORRELATIONS`.
     n, seed : as of `context_weights`.
 
     Returns
@@ -87,12 +249,8 @@ def draws(
     (1 + n, columns) array; the first line is of the data. NaN where a score or a rating does not
     vary.
     """
-    x = _columns(scores)
-    y = np.asarray(human, float)
-    context_numbers, counts = _resamples(contexts, n, seed)
-    if method == "spearman":
-        return _by_measure(x, y, context_numbers, counts, None, ["overall"])["overall"]
-    return _pearson(x, y, context_numbers, counts)
+    rated, counts = _rated(scores, human, contexts, None, n, seed)
+    return CORRELATIONS[method](rated, counts)
 
 
 def correlate(
@@ -108,23 +266,23 @@ def correlate(
     Parameters
     ----------
     scores : a table with one column for each method, or a dict of method to Series, or to a
-        DataFrame with one column for each training seed. A column ``pair_id`` is left out. A row
-        that lacks a score of one method counts for the other methods.
+        DataFrame with one column for each training seed. A row that lacks a score of one method
+        counts for the other methods.
     human : (rows,), ratings in any unit, NaN where nobody rated.
     contexts : (rows,), ids of contexts.
-    method : "spearman" or "pearson".
+    method : one of `CORRELATIONS`.
     n, seed : as of `context_weights`.
 
     Returns
     -------
     DataFrame with a row for each ``method``: ``r`` (mean over seeds), ``low, high`` (95 %; NaN for
-    a single context), ``sd`` over seeds (NaN for one seed), ``n`` rows used.
+    a single context), ``sd`` over seeds (NaN for one seed), ``n`` rows used. A method without any
+    score is a row of NaN.
     """
     table, human, contexts = _aligned(scores, human, contexts)
     rows = {}
     for name in table.columns.unique(0):
-        has_scores = table[name].notna().all(axis=1)
-        is_used = has_scores & ~np.isnan(human)
+        is_used = table[name].notna().all(axis=1) & ~np.isnan(human)
         scores_used = table.loc[is_used, name]
         r = draws(scores_used, human[is_used], contexts[is_used], method, n, seed)
         rows[name] = {**interval(r, seed=[seed, 1]), "n": is_used.sum()}
@@ -191,14 +349,13 @@ def gains(
     return agreement_gains(a, b, human, contexts, None, n, seed, ["overall"])["overall"]
 
 
-def pooled(of_pairs: Sequence[np.ndarray], seed: int = 0) -> dict[str, float]:
+def pooled(of_pairs: Sequence[np.ndarray]) -> dict[str, float]:
     """Pool differences over several pairs of a set and a judge; every pair counts alike.
 
     Parameters
     ----------
     of_pairs : what `gains` returned for each pair, with one seed for all pairs of a set and another
         for each set. So the interval knows what pairs share. Training seeds are drawn once for all.
-    seed : of the generator that draws training seeds.
 
     Returns
     -------
@@ -207,7 +364,7 @@ def pooled(of_pairs: Sequence[np.ndarray], seed: int = 0) -> dict[str, float]:
     """
     mean_gain = np.mean(np.broadcast_arrays(*of_pairs), axis=0)
     positive = sum(bool(gain[0].mean() > 0) for gain in of_pairs)
-    return {**_difference(mean_gain, seed), "pairs": len(of_pairs), "positive": positive}
+    return {**_difference(mean_gain, 0), "pairs": len(of_pairs), "positive": positive}
 
 
 def _difference(draws, seed):
@@ -223,45 +380,26 @@ def agreements(
     systems: ArrayLike | None = None,
     n: int = 1000,
     seed: int = 0,
-    measures: Sequence[str] = MEASURES,
+    measures: Iterable[str] = MEASURES,
 ) -> dict[str, np.ndarray]:
     """Measure in several respects how each column of scores agrees with people, in one pass.
 
     A correlation over all pairs mixes three questions: which system is better, which conversation
-    goes better, and which reply to a conversation is better. These are the measures, by name:
-
-    - ``overall``: Spearman's correlation over all pairs, as papers report it. NaN for fewer than
-      three.
-    - ``within_contexts``: the same after the mean rank of each context is taken off. Only
-      differences between replies to one context count.
-    - ``ordered_pairs``: of all pairs of replies to one context the share, 0 to 1, that the scores
-      order as people do, mean over contexts. Scores that differ by no more than a threshold are
-      tied, and a tie is right where people have one, too. The threshold is the best for these
-      pairs (Deutsch et al. 2023, "Ties matter": accuracy with tie calibration, grouped by item).
-    - ``within_systems``: Spearman's correlation after the mean rank of each system is taken off.
+    goes better, and which reply to a conversation is better.
 
     Parameters
     ----------
-    scores : (rows, columns). A row that lacks a score or a rating does not count.
-    human : (rows,), people's ratings.
-    contexts : (rows,), the context of each row; those of rows that do not count are drawn, too.
+    scores, human, contexts : as of `draws`.
     systems : (rows,), the system that gave each reply; None or all the same if that is not known.
     n, seed : as of `context_weights`.
     measures : which of `MEASURES`.
 
     Returns
     -------
-    By measure a (1 + n, columns) array; the first line is of the data. Without systems
-    ``within_systems`` is NaN.
+    By measure a (1 + n, columns) array; the first line is of the data.
     """
-    x = _columns(scores)
-    y = np.asarray(human, float)
-    is_used = ~np.isnan(x).any(axis=1) & ~np.isnan(y)
-    context_numbers, counts = _resamples(contexts, n, seed)
-    systems_used = None if systems is None else np.asarray(systems)[is_used]
-    return _by_measure(
-        x[is_used], y[is_used], context_numbers[is_used], counts, systems_used, measures
-    )
+    rated, counts = _rated(scores, human, contexts, systems, n, seed)
+    return {measure: MEASURES[measure](rated, counts) for measure in measures}
 
 
 def agreement_gains(
@@ -272,7 +410,7 @@ def agreement_gains(
     systems: ArrayLike | None = None,
     n: int = 1000,
     seed: int = 0,
-    measures: Sequence[str] = MEASURES,
+    measures: Iterable[str] = MEASURES,
 ) -> dict[str, np.ndarray]:
     """Return the agreement of a with people minus that of b, by measure and for each training seed.
 
@@ -290,10 +428,7 @@ def agreement_gains(
     table, human, contexts = _aligned({"a": a, "b": b}, human, contexts)
     by_measure = agreements(table, human, contexts, systems, n, seed, measures)
     seeds_of_a = table["a"].shape[1]
-    differences = {}
-    for measure, r in by_measure.items():
-        differences[measure] = r[:, :seeds_of_a] - r[:, seeds_of_a:]
-    return differences
+    return {measure: r[:, :seeds_of_a] - r[:, seeds_of_a:] for measure, r in by_measure.items()}
 
 
 def ceilings(
@@ -320,17 +455,13 @@ def ceilings(
     where raters do not agree at all.
     """
     ratings = _rated_by_all(ratings)
-    raters = ratings.shape[1]
-    measures = [measure for measure in MEASURES if measure != "ordered_pairs"]
-    of_two = [
-        agreements(ratings[:, i], ratings[:, j], contexts, systems, n, seed, measures)
-        for i, j in combinations(range(raters), 2)
-    ]
+    n_raters = ratings.shape[1]
+    of_two = _mean_agreements(combinations(ratings.T, 2), contexts, systems, n, seed)
+    of_two.pop("ordered_pairs")
     ceiling_by_measure = {}
-    for measure in measures:
-        r = np.mean([by_measure[measure][:, 0] for by_measure in of_two], axis=0)
+    for measure, r in of_two.items():
         r = np.where(r > 0, r, np.nan)
-        reliability = raters * r / (1 + (raters - 1) * r)
+        reliability = n_raters * r / (1 + (n_raters - 1) * r)
         ceiling_by_measure[measure] = np.sqrt(reliability)
     return ceiling_by_measure
 
@@ -347,14 +478,11 @@ def one_against_rest(
     Takes what `ceilings` takes. Returns a (1 + n,) array for each of `MEASURES`.
     """
     ratings = _rated_by_all(ratings)
-    of_raters = []
-    for rater in range(ratings.shape[1]):
+    pairs = []
+    for rater, of_rater in enumerate(ratings.T):
         mean_of_others = np.delete(ratings, rater, axis=1).mean(axis=1)
-        of_raters.append(agreements(ratings[:, rater], mean_of_others, contexts, systems, n, seed))
-    return {
-        measure: np.mean([by_measure[measure][:, 0] for by_measure in of_raters], axis=0)
-        for measure in MEASURES
-    }
+        pairs.append((of_rater, mean_of_others))
+    return _mean_agreements(pairs, contexts, systems, n, seed)
 
 
 def soft_pairwise_accuracy(
@@ -363,7 +491,6 @@ def soft_pairwise_accuracy(
     contexts: ArrayLike,
     systems: ArrayLike,
     permutations: int = 2000,
-    seed: int = 0,
 ) -> float:
     """Return how well scores rank systems: soft pairwise accuracy (Thompson et al. 2024).
 
@@ -377,24 +504,22 @@ def soft_pairwise_accuracy(
     scores, human : (rows,), without NaN.
     contexts, systems : (rows,). A context counts for two systems if both replied to it.
     permutations : number of random swaps.
-    seed : of the generator that draws them.
 
     Returns
     -------
-    0 to 1; NaN for a single system.
+    0 to 1, mean over pairs of systems that replied to a context in common; NaN if there is none.
     """
-    table = pd.DataFrame({"context": np.asarray(contexts), "system": np.asarray(systems)})
-    table["human"] = np.asarray(human, float)
-    table["scores"] = np.asarray(scores, float)
-    by_system = table.pivot_table(index="context", columns="system")
-    columns = {kind: by_system[kind] for kind in ("human", "scores")}
-    rng = np.random.default_rng(seed)
+    columns = {"context": contexts, "system": systems, "human": human, "scores": scores}
+    table = pd.DataFrame({name: np.asarray(values) for name, values in columns.items()})
+    by_system = table.pivot_table(index="context", columns="system").swaplevel(axis=1)
+    rng = np.random.default_rng(0)
     differences = []
-    for first, second in combinations(table["system"].unique(), 2):
-        gaps = {kind: column[first] - column[second] for kind, column in columns.items()}
-        gaps = pd.DataFrame(gaps).dropna().to_numpy()
+    for first, second in combinations(sorted(table["system"].unique()), 2):
+        gaps = (by_system[first] - by_system[second]).dropna().to_numpy()
+        if not len(gaps):
+            continue
         signs = rng.choice([-1.0, 1.0], size=(permutations, len(gaps)))
-        # The one-sided p-value: how often swapped gaps are as large as those that were seen.
+        # The one-sided p-values: how often swapped gaps are as large as those that were seen.
         is_as_large = signs @ gaps >= gaps.sum(axis=0) - 1e-9
         p_human, p_scores = is_as_large.mean(axis=0)
         differences.append(abs(p_human - p_scores))
@@ -419,9 +544,8 @@ def drawn_seeds(draws: ArrayLike, seed: int | Sequence[int] = 0) -> np.ndarray:
     by_seed = _columns(draws)
     n_seeds = by_seed.shape[1]
     rng = np.random.default_rng(seed)
-    probabilities = np.full(n_seeds, 1 / n_seeds)
-    shares = rng.multinomial(n_seeds, probabilities, size=len(by_seed) - 1) / n_seeds
-    resampled = (shares * by_seed[1:]).sum(axis=1)
+    times = rng.multinomial(n_seeds, np.full(n_seeds, 1 / n_seeds), size=len(by_seed) - 1)
+    resampled = (times / n_seeds * by_seed[1:]).sum(axis=1)
     return np.concatenate([[by_seed[0].mean()], resampled])
 
 
@@ -447,16 +571,9 @@ def mean(values: ArrayLike, contexts: ArrayLike, n: int = 1000, seed: int = 0) -
     by_seed = _columns(values)
     is_used = ~np.isnan(by_seed).any(axis=1)
     by_seed = by_seed[is_used]
-    if not len(by_seed):
-        return {"mean": np.nan, "low": np.nan, "high": np.nan, "sd": np.nan, "n": 0}
     context_numbers, counts = _resamples(np.asarray(contexts)[is_used], n, seed)
 
-    # Sums of the values and number of rows by context; a resample is a weighted sum of these.
-    with_ones = np.column_stack([by_seed, np.ones(len(by_seed))])
-    sums = np.zeros((counts.shape[1], with_ones.shape[1]))
-    np.add.at(sums, context_numbers, with_ones)
-    totals = counts @ sums
-    means = totals[:, :-1] / totals[:, -1:]
+    means = _means(by_seed, context_numbers, counts)
     return {**interval(means, seed=[seed, 1]), "n": len(by_seed)}
 
 
@@ -518,10 +635,8 @@ def alpha(ratings: ArrayLike, contexts: ArrayLike, n: int = 1000, seed: int = 0)
     n_ratings = weights @ raters
 
     # Half the mean squared difference of two numbers is their variance with divisor (count - 1).
-    deviations = x - np.nanmean(x, axis=1, keepdims=True)
-    squares_in_rows = np.nansum(deviations**2, axis=1)
-    variances_in_rows = squares_in_rows * raters / (raters - 1)
-    observed = weights @ variances_in_rows / n_ratings
+    variances_in_rows = np.nanvar(x, axis=1, ddof=1)
+    observed = weights @ (raters * variances_in_rows) / n_ratings
     sums = weights @ np.nansum(x, axis=1)
     sums_of_squares = weights @ np.nansum(x**2, axis=1)
     squares_in_all = sums_of_squares - sums**2 / n_ratings
@@ -535,15 +650,11 @@ def holm(p: ArrayLike) -> np.ndarray:
     ``p`` (tests,) are all tests of a table, NaN for one that was not run. The k-th smallest of m is
     multiplied by m - k + 1; none gets a smaller value than one before it, or more than 1.
     """
-    p = np.asarray(p, float)
-    was_run = np.flatnonzero(~np.isnan(p))
-    ascending = np.argsort(p[was_run], kind="stable")
-    order = was_run[ascending]
-    multipliers = np.arange(len(order), 0, -1)
-    rising = np.maximum.accumulate(p[order] * multipliers)
-    adjusted = np.full_like(p, np.nan)
-    adjusted[order] = np.minimum(rising, 1)
-    return adjusted
+    by_test = pd.Series(np.asarray(p, float))
+    ascending = by_test.dropna().sort_values(kind="stable")
+    multipliers = np.arange(len(ascending), 0, -1)
+    adjusted = (ascending * multipliers).cummax().clip(upper=1)
+    return adjusted.reindex(by_test.index).to_numpy()
 
 
 def decide(tests: pd.DataFrame | Sequence[dict]) -> pd.DataFrame:
@@ -597,10 +708,9 @@ def decide(tests: pd.DataFrame | Sequence[dict]) -> pd.DataFrame:
 
 def normal_scores(x: ArrayLike) -> np.ndarray:
     """Return the midranks of each column of x as standard normal scores."""
-    from scipy.special import ndtri  # these two take more than a second to import
-    from scipy.stats import rankdata
+    from scipy.special import ndtri  # half a second of imports
 
-    midranks = rankdata(x, axis=0)
+    midranks = pd.DataFrame(x).rank().to_numpy()
     return ndtri((midranks - 0.5) / len(midranks))
 
 
@@ -611,37 +721,41 @@ def _columns(values):
 
 
 def _resamples(contexts, n, seed):
-    """Number the contexts and resample them.
+    """Number the contexts in the order of their names, whatever order rows are in, and draw them.
 
     Returns
     -------
     context_numbers : (rows,) integers, the number of each row's context.
     counts : (1 + n, contexts), how often each context is in the data (once) and in each resample.
-        Read-only.
     """
-    context_numbers, names = pd.factorize(np.asarray(contexts))
+    context_numbers, names = pd.factorize(np.asarray(contexts), sort=True)
     seed = tuple(seed) if np.ndim(seed) else seed  # a key of the cache
-    is_small = n * len(names) <= _LARGEST_CACHED
-    draw = _context_counts if is_small else _context_counts.__wrapped__
-    return context_numbers, draw(len(names), n, seed)
+    return context_numbers, _context_counts(len(names), n, seed)
 
 
 # Drawing takes nine tenths of the time of a mean, and the cells of a table ask for the same draws.
-@functools.lru_cache(maxsize=8)
+@functools.lru_cache(maxsize=4)
 def _context_counts(contexts, n, seed):
     """Draw how often each of so many contexts is in the data (once) and in each of n resamples.
 
     With a single context it is unknown what others would be like: its resamples are NaN.
-    Returns an array (1 + n, contexts), read-only.
+    Returns an array (1 + n, contexts) that nobody may change.
     """
-    rng = np.random.default_rng(seed)
-    shares = np.full(contexts, 1 / contexts)
-    resample_counts = rng.multinomial(contexts, shares, size=n).astype(float)
-    if contexts == 1:
-        resample_counts[:] = np.nan
-    counts = np.vstack([np.ones(contexts), resample_counts])
-    counts.flags.writeable = False  # all who ask for it share it
+    counts = np.full((1 + n, contexts), np.nan)
+    counts[0] = 1
+    if contexts > 1:
+        rng = np.random.default_rng(seed)
+        counts[1:] = rng.multinomial(contexts, np.full(contexts, 1 / contexts), size=n)
     return counts
+
+
+def _means(columns, contexts, counts):
+    """Return the mean of (rows, columns) in each resample: (1 + n, columns)."""
+    values = [*columns.T, np.ones(len(columns))]
+    n_contexts = counts.shape[1]
+    sums = np.stack([np.bincount(contexts, column, minlength=n_contexts) for column in values])
+    *totals, n_rows = sums @ counts.T
+    return np.transpose(totals / np.where(n_rows > 0, n_rows, np.nan))
 
 
 def _aligned(scores, human, contexts):
@@ -651,9 +765,8 @@ def _aligned(scores, human, contexts):
     """
     by_method = {}
     for name, columns in dict(scores).items():
-        if name != "pair_id":
-            table = pd.DataFrame(columns)
-            by_method[name] = table.set_axis(range(table.shape[1]), axis=1)
+        table = pd.DataFrame(columns)
+        by_method[name] = table.set_axis(range(table.shape[1]), axis=1)
     index = next(iter(by_method.values())).index
     for name, values in (by_method | {"human": human, "contexts": contexts}).items():
         has_other_index = hasattr(values, "index") and not index.equals(values.index)
@@ -666,218 +779,30 @@ def _aligned(scores, human, contexts):
     return table, np.asarray(human, float), np.asarray(contexts)
 
 
-def _by_context(context_numbers, counts):
-    """Put rows of one context together, so that sums by context are sums of neighbours.
+def _rated(scores, human, contexts, systems, n, seed):
+    """Return the `Rated` rows, and how often each context is drawn: (1 + n, contexts)."""
+    x = _columns(scores)
+    y = np.asarray(human, float)
+    is_used = ~np.isnan(x).any(axis=1) & ~np.isnan(y)
+    context_numbers, counts = _resamples(contexts, n, seed)
+    if systems is not None:
+        systems = pd.factorize(np.asarray(systems)[is_used])[0]
+    return Rated(x[is_used], y[is_used], context_numbers[is_used], systems), counts
 
-    Returns
-    -------
-    order : (rows,), of the rows.
-    grouping : `_Grouping` of the rows in this order by context.
-    counts : (1 + n, contexts), of the contexts that have a row.
-    """
-    contexts_here, context_numbers = np.unique(context_numbers, return_inverse=True)
-    order = np.argsort(context_numbers, kind="stable")
-    return order, _grouping(context_numbers[order]), counts[:, contexts_here]
+
+def _mean_agreements(pairs, *about):
+    """Return by measure the mean over pairs of how two columns of ratings agree: (1 + n,)."""
+    by_pair = [agreements(x, y, *about) for x, y in pairs]
+    return {
+        measure: np.mean([of_pair[measure][:, 0] for of_pair in by_pair], axis=0)
+        for measure in MEASURES
+    }
 
 
 def _rated_by_all(ratings):
     """Return ratings (rows, raters) that are NaN where a rater left the row out."""
     x = _columns(ratings)
     return np.where(np.isnan(x).any(axis=1, keepdims=True), np.nan, x)
-
-
-def _by_measure(x, y, context_numbers, counts, systems, measures):
-    """Return what `agreements` does, for ``counts`` that may be of more contexts than the rows."""
-    order, by_context, counts = _by_context(context_numbers, counts)
-    x = x[order]
-    y = y[order]
-    groupings = {}
-    if "overall" in measures and len(y) > 2:  # two points always correlate by 1 or -1
-        groupings["overall"] = None
-    if "within_contexts" in measures:
-        groupings["within_contexts"] = by_context
-    if "within_systems" in measures and systems is not None and len(set(systems)) > 1:
-        system_numbers, _ = pd.factorize(np.asarray(systems)[order])
-        groupings["within_systems"] = _grouping(system_numbers)
-    by_measure = {}
-    if groupings:
-        correlations = _spearman(x, y, by_context, counts, groupings.values())
-        by_measure = dict(zip(groupings, correlations))
-    if "ordered_pairs" in measures:
-        by_measure["ordered_pairs"] = _ordered_pairs(x, y, by_context.numbers, counts)
-    unknown = np.full((len(counts), x.shape[1]), np.nan)
-    return {measure: by_measure.get(measure, unknown) for measure in measures}
-
-
-class _Grouping(NamedTuple):
-    """Which rows belong together."""
-
-    numbers: np.ndarray  # (rows,), the number of each row's group
-    order: np.ndarray  # (rows,), puts the rows of a group together
-    first_rows: np.ndarray  # (groups,), where each group begins in that order
-
-
-def _grouping(numbers):
-    """Return the `_Grouping` of rows by the number of the group of each."""
-    order = np.argsort(numbers, kind="stable")
-    first_rows = np.searchsorted(numbers[order], np.arange(numbers.max(initial=-1) + 1))
-    return _Grouping(numbers, order, first_rows)
-
-
-def _ordered_pairs(x, y, context_numbers, counts):
-    """Share of the pairs within contexts that each column of x orders as y does: (1 + n, columns).
-
-    Pairs are in the order of their difference in x. With each further one that is called a tie,
-    the number of right answers changes by what it adds (people tie) or takes away (x was right).
-    So the best threshold is where the sum of these changes is highest.
-    """
-    # All pairs of rows of one context; each context counts alike, however many it has.
-    sizes = np.bincount(context_numbers)
-    starts = np.cumsum(sizes) - sizes
-    firsts = []
-    seconds = []
-    for start, size in zip(starts, sizes):
-        i, j = np.triu_indices(size, 1)
-        firsts.append(start + i)
-        seconds.append(start + j)
-    first = np.concatenate(firsts)
-    second = np.concatenate(seconds)
-    if not len(first):
-        return np.full((len(counts), x.shape[1]), np.nan)
-    context_of_pair = context_numbers[first]
-    pairs_of_context = np.bincount(context_of_pair, minlength=len(sizes))
-    weight_of_pair = 1 / pairs_of_context[context_of_pair]
-    total = counts @ (pairs_of_context > 0)
-
-    people = np.sign(y[first] - y[second])
-    is_tie_of_people = people == 0
-    shares = np.empty((len(counts), x.shape[1]))
-    for column, values in enumerate(x.T):
-        gap = values[first] - values[second]
-        is_right = (np.sign(gap) == people) & ~is_tie_of_people
-        change = 1.0 * is_tie_of_people - is_right
-        # In the order of their gaps, only the pairs that change the number of right answers.
-        changing = np.flatnonzero(change)
-        size = np.abs(gap)
-        order = np.argsort(size[changing], kind="stable")
-        by_size = changing[order]
-        is_larger = np.diff(size[by_size]) > 0
-        is_last_of_equals = np.append(is_larger, True)[: len(by_size)]
-        for start in range(0, len(counts), BLOCK):
-            block = slice(start, start + BLOCK)
-            weights = counts[block][:, context_of_pair] * weight_of_pair
-            right = weights @ is_right
-            sums = np.cumsum(weights[:, by_size] * change[by_size], axis=1)
-            best = sums[:, is_last_of_equals].max(axis=1, initial=0)
-            shares[block, column] = (right + best) / total[block]
-    return shares
-
-
-def _spearman(x, y, by_context, counts, groupings):
-    """Spearman's correlation of each column of x with y: (groupings, 1 + n, columns).
-
-    A grouping is None or a `_Grouping`: then the mean rank of each group in a resample is taken off
-    before ranks are correlated.
-
-    It is the Pearson correlation of midranks, which are other ones in each resample. To rank each
-    resample anew would take a sort for each of them (5 to 14 times as long). Instead:
-
-    1. Twice the centred midrank of row i in a set of rows is the number of rows below it minus the
-       number of rows above it.
-    2. In a resample each context g has counts[g] copies of its rows. So that number is the sum over
-       contexts of counts[g] * votes[g, i], where votes[g, i] is the number of rows of context g
-       below row i minus those above (`_rank_votes`).
-    3. For all resamples at once this is one matrix product, counts @ votes. Its entries are
-       integers of at most the number of rows, which single precision holds exactly.
-    4. Midranks are centred, so the correlation is a ratio of weighted sums of products.
-    """
-    votes_of_y = _rank_votes(y, by_context.first_rows)
-    votes_of_x = [_rank_votes(column, by_context.first_rows) for column in x.T]
-    r = np.empty((len(groupings), len(counts), x.shape[1]))
-    for start in range(0, len(counts), BLOCK):
-        block = slice(start, start + BLOCK)
-        weights = counts[block].astype(np.float32)
-        row_weights = weights[:, by_context.numbers].astype(float)
-        rank_y = (weights @ votes_of_y).astype(float)
-        centred_y = []
-        for grouping in groupings:
-            rows = None if grouping is None else _sums_by_group(row_weights, grouping)
-            v = _without_means(rank_y, row_weights, grouping, rows)
-            centred_y.append((grouping, rows, v, np.vecdot(row_weights * v, v)))
-        for column, votes in enumerate(votes_of_x):
-            rank_x = (weights @ votes).astype(float)
-            for g, (grouping, rows, v, variance_of_y) in enumerate(centred_y):
-                u = _without_means(rank_x, row_weights, grouping, rows)
-                weighted = row_weights * u
-                covariance = np.vecdot(weighted, v)
-                variances = np.vecdot(weighted, u) * variance_of_y
-                # Taking off means leaves rounding where nothing varies.
-                least = 0.0 if grouping is None else 1e-9
-                r[g, block, column] = _ratio(covariance, variances, least)
-    return r
-
-
-def _without_means(ranks, row_weights, grouping, rows):
-    """Take the mean of each group off ranks (resamples, rows); without a grouping nothing.
-
-    ``rows`` (resamples, groups) is how many rows a group has in each resample.
-    """
-    if grouping is None:
-        return ranks
-    sums = _sums_by_group(row_weights * ranks, grouping)
-    means = sums / np.maximum(rows, 1)
-    return ranks - means.take(grouping.numbers, axis=1)
-
-
-def _sums_by_group(values, grouping):
-    """Add up values (resamples, rows) by group: (resamples, groups)."""
-    return np.add.reduceat(values.take(grouping.order, axis=1), grouping.first_rows, axis=1)
-
-
-def _rank_votes(values, first_rows):
-    """Return for each context g and row i: how many rows of g are below row i, minus those above.
-
-    ``values`` (rows,) are in the order of contexts, which begin at ``first_rows``. Returns a
-    (contexts, rows) array.
-    """
-    step = max(1, _VOTES_BLOCK // len(values))
-    blocks = []
-    for start in range(0, len(values), step):
-        signs = np.sign(values[start : start + step, None] - values).astype(np.float32)
-        blocks.append(np.add.reduceat(signs, first_rows, axis=1))
-    return np.concatenate(blocks).T
-
-
-def _pearson(x, y, context_numbers, counts):
-    """Pearson's correlation of each column of x with y in each resample: (1 + n, columns).
-
-    Sums over the rows of a resample are sums by context, weighted by how often it has the context.
-    """
-    if len(y) < 3:  # two points always correlate by 1 or -1
-        return np.full((len(counts), x.shape[1]), np.nan)
-    order, by_context, counts = _by_context(context_numbers, counts)
-    x = _standard(x[order])
-    y = _standard(y[order, None])
-
-    def total(values):
-        return counts @ np.add.reduceat(values, by_context.first_rows, axis=0)
-
-    n = total(np.ones_like(y))
-    sum_x = total(x)
-    sum_y = total(y)
-    sum_xx = total(x * x)
-    sum_yy = total(y * y)
-    covariance = n * total(x * y) - sum_x * sum_y
-    variance_x = n * sum_xx - sum_x**2
-    variance_y = n * sum_yy - sum_y**2
-    least = 1e-12 * n**2 * sum_xx * sum_yy
-    return _ratio(covariance, variance_x * variance_y, least)
-
-
-def _standard(values):
-    """Return columns with mean 0 and range 1, so that sums of squares lose no digits."""
-    width = np.maximum(np.ptp(values, axis=0), 1e-300)
-    return (values - values.mean(axis=0)) / width
 
 
 def _ratio(covariance, variances, least):
@@ -894,15 +819,16 @@ def _permuted(a, b, human, contexts, seed, permutations):
 
     Midranks are made once, of all rows: a swap exchanges ranks, and does not rank anew.
     """
-    context_numbers, names = pd.factorize(contexts)
-    people = _standard_ranks(human)
+    context_numbers, names = pd.factorize(contexts, sort=True)
+    people = _standard_ranks(human)[:, 0]
     ranks_a, ranks_b = np.broadcast_arrays(_standard_ranks(a), _standard_ranks(b))
 
     def size_of_difference(swaps):
         """Mean difference over training seeds after each swap, its size: (P, contexts) -> (P,)."""
-        differences = []
-        for of_a, of_b in zip(ranks_a.T, ranks_b.T):
-            differences.append(_after_swaps(of_a, of_b, people, context_numbers, swaps))
+        differences = [
+            _after_swaps(of_a, of_b, people, context_numbers, swaps)
+            for of_a, of_b in zip(ranks_a.T, ranks_b.T)
+        ]
         return np.abs(np.mean(differences, axis=0))
 
     no_swap = np.zeros((1, len(names)))
@@ -920,9 +846,7 @@ def _permuted(a, b, human, contexts, seed, permutations):
 
 def _standard_ranks(values):
     """Return the midranks of each column with mean 0 and standard deviation 1."""
-    from scipy.stats import rankdata
-
-    ranks = rankdata(values, axis=0)
+    ranks = pd.DataFrame(values).rank().to_numpy()
     return (ranks - ranks.mean(axis=0)) / ranks.std(axis=0)
 
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import pandas as pd
 
-from dre.errors import DreError
 from dre.files import replace
 
 EMPTY = "—"
@@ -64,16 +63,11 @@ class Table:
         Decimals of all columns, or of each column by its name (by default 2).
     headers : dict, optional
         Printed names by column.
-    rows : int, list, mask or dict, optional
-        The rows of the Markdown table: the first n, a list of positions, a mask, or
-        ``{column: names}`` with exactly one column. By default the first 15.
+    rows : int, mask or dict, optional
+        The rows of the Markdown table: the first n, a mask, or those of ``{column: names}`` in
+        this order. By default the first 15.
     columns : list of str, optional
         The columns of the Markdown table, by default the first 7.
-
-    Raises
-    ------
-    DreError
-        If there is no such column, or no row with one of the names.
     """
 
     def __init__(
@@ -85,31 +79,25 @@ class Table:
         *,
         digits: int | dict[str, int] = 2,
         headers: dict[str, str] | None = None,
-        rows=None,
+        rows: Any = ROWS,
         columns: Sequence[str] | None = None,
     ):
         self.df = df.reset_index(drop=True)
         self.name = name
         self.caption = caption
-        headers = headers or {}
 
         # Columns such as r_low are printed in the column r.
         spread_columns = {f"{column}{ending}" for column in df.columns for ending in ENDINGS}
         value_columns = [column for column in df.columns if column not in spread_columns]
         printed_columns = value_columns[:COLUMNS] if columns is None else list(columns)
-        if not isinstance(digits, dict):
-            digits = dict.fromkeys([*value_columns, *printed_columns], digits)
-        self._check_columns([*headers, *digits, *printed_columns], value_columns)
-
         printed_rows = self._select(rows)
-        self.headers = []
+        titles = dict(zip(df.columns, map(_title, df.columns))) | (headers or {})
+        self.headers = [_markdown(titles[column]) for column in printed_columns]
         # Whether a column is aligned to the right, as numbers are.
-        self.right = []
-        for column in printed_columns:
-            self.headers.append(_markdown(headers.get(column, _title(column))))
-            self.right.append(any(_is_number(value) for value in printed_rows[column]))
+        self.right = [any(map(_is_number, printed_rows[column])) for column in printed_columns]
+        digits_of = digits if isinstance(digits, dict) else dict.fromkeys(df.columns, digits)
         self.cells = [
-            [_cell(row, column, digits.get(column, 2)) for column in printed_columns]
+            [_cell(row, column, digits_of.get(column, 2)) for column in printed_columns]
             for row in printed_rows.to_dict("records")
         ]
 
@@ -121,41 +109,14 @@ class Table:
             left_out = f"({count}; all are in {name}.csv)"
         self.below = " ".join(filter(None, [note, left_out]))
 
-    def _check_columns(self, columns, value_columns):
-        """Raise a DreError that names the first of `columns` that the table does not have."""
-        unknown = sorted(set(columns) - set(self.df))
-        if unknown:
-            raise DreError(
-                f"table {self.name} has no column {unknown[0]!r}: "
-                f"its columns are {', '.join(value_columns)}"
-            )
-
     def _select(self, rows) -> pd.DataFrame:
         """Return the rows that the Markdown table shows."""
-        if rows is None:
-            rows = ROWS
         if isinstance(rows, int):
             return self.df.head(rows)
         if isinstance(rows, dict):
-            if len(rows) != 1:
-                raise DreError(
-                    f"table {self.name}: rows={rows} names {len(rows)} columns; "
-                    "name one column, such as rows={'model': ['a', 'b']}"
-                )
             [(column, names)] = rows.items()
-            rows = self._positions_of(column, names)
+            return self.df.set_index(column, drop=False).loc[names]
         return self.df.loc[rows]
-
-    def _positions_of(self, column, names) -> list[int]:
-        """Return the positions of rows with one of `names` in a column, in the order of names."""
-        self._check_columns([column], self.df)
-        positions = []
-        for name in names:
-            matching = self.df.index[self.df[column] == name]
-            if matching.empty:
-                raise DreError(f"table {self.name} has no row whose {column} is {name!r}")
-            positions.extend(matching)
-        return positions
 
     def csv(self) -> str:
         """Return all rows and columns as CSV text, six significant digits."""
@@ -197,17 +158,9 @@ def show(
     """
     columns = [column for column in columns if column in df]
     with_intervals = [f"{column}{ending}" for column in columns for ending in ("", "_low", "_high")]
-    table = Table(
-        df.filter(items=with_intervals),
-        "table",
-        caption,
-        note,
-        digits={column: n for column, n in (digits or {}).items() if column in columns},
-        headers={column: text for column, text in (headers or {}).items() if column in columns},
-        rows=len(df),
-        columns=columns,
-    )
-    print(table.markdown())
+    shown = df.filter(items=with_intervals)
+    options = {"digits": digits or {}, "headers": headers, "rows": len(df), "columns": columns}
+    print(Table(shown, "table", caption, note, **options).markdown())
 
 
 def _title(column):
@@ -263,9 +216,9 @@ def named(name: str, statistics: Mapping | pd.Series) -> dict:
     value_key = next(key for key in ("r", "mean", "difference") if key in numbers)
     columns = {name: numbers[value_key]}
     for ending in ENDINGS:
-        key = ending.removeprefix("_")
-        if key in numbers and not pd.isna(numbers[key]):
-            columns[f"{name}{ending}"] = numbers[key]
+        value = numbers.get(ending.strip("_"), math.nan)
+        if not math.isnan(value):
+            columns[f"{name}{ending}"] = value
     return columns
 
 
@@ -295,11 +248,9 @@ def beside_print(table: pd.DataFrame, printed: pd.DataFrame, on: str) -> pd.Data
         With the paper's column ``x_printed`` for each column ``x`` that both have.
     """
     shared = [column for column in printed if column in table and column != on]
-    printed_names = {column: f"{column}_printed" for column in shared}
-    renamed = printed.rename(columns=printed_names)
+    renamed = printed.rename(columns={column: f"{column}_printed" for column in shared})
     in_print = table.merge(renamed, "right", on=on, validate="one_to_one")
-    is_printed = table[on].isin(printed[on])
-    only_ours = table.loc[~is_printed, :]
+    only_ours = table.loc[~table[on].isin(printed[on]), :]
     return pd.concat([in_print, only_ours], ignore_index=True)
 
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-AFTER_A_CHANGE_OF_DIRECTORY = """
+CODE = """
 import dre, os
 os.chdir("elsewhere")
 from dre.datasets import registry
@@ -14,56 +14,32 @@ from dre.judges.store import Store
 print(registry.home())
 print(Store().path)
 print(os.environ["DRE_DATA_HOME"])
-"""
-
-
-@pytest.fixture
-def in_a_new_process(tmp_path):
-    """Return a function that runs code in a folder with the subfolder ``elsewhere``."""
-    (tmp_path / "elsewhere").mkdir()
-
-    def run(code, **variables):
-        environment = os.environ | variables
-        command = [sys.executable, "-c", code]
-        return subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
-        ).stdout.splitlines()
-
-    return run
-
-
-def test_a_relative_data_folder_and_store_start_where_the_user_typed_them(
-    in_a_new_process, tmp_path
-):
-    variables = {"DRE_DATA_HOME": "data/here", "DRE_STORE": "replies.sqlite"}
-
-    data_home, store, seen_by_children = in_a_new_process(AFTER_A_CHANGE_OF_DIRECTORY, **variables)
-
-    assert data_home == seen_by_children == str(tmp_path / "data/here")
-    assert store == str(tmp_path / "replies.sqlite")
-
-
-def test_a_tilde_is_the_home_folder_and_a_store_in_memory_is_no_path(in_a_new_process, tmp_path):
-    variables = {"HOME": str(tmp_path), "DRE_DATA_HOME": "~/data", "DRE_STORE": ":memory:"}
-
-    data_home, store, _ = in_a_new_process(AFTER_A_CHANGE_OF_DIRECTORY, **variables)
-
-    assert data_home == str(tmp_path / "data")
-    assert store == ":memory:"
-
-
-def test_a_missing_file_makes_no_folder_in_the_new_working_directory(in_a_new_process, tmp_path):
-    code = """
-import dre, os
-os.chdir("elsewhere")
-from dre.datasets import registry
 registry.RAW = "http://127.0.0.1:9/"
 try:
     registry.fetch("dataset/train.json")
 except dre.errors.DreError as error:
     print(error)
 """
-    message = " ".join(in_a_new_process(code, DRE_DATA_HOME="data"))
 
-    assert f"cannot fetch {tmp_path}/data/" in message
+
+@pytest.mark.parametrize(
+    ("home", "store", "expected_store"),
+    [("data/here", "s.sqlite", "{}/s.sqlite"), ("~/data/here", ":memory:", ":memory:")],
+)
+def test_a_folder_or_a_store_starts_where_the_user_typed_it(tmp_path, home, store, expected_store):
+    """A tilde is the home folder; a file that cannot be fetched makes no folder elsewhere."""
+    (tmp_path / "elsewhere").mkdir()
+    variables = {"HOME": str(tmp_path), "DRE_DATA_HOME": home, "DRE_STORE": store}
+    output = subprocess.run(
+        [sys.executable, "-c", CODE],
+        cwd=tmp_path,
+        env=os.environ | variables,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    data_home, kept, seen_by_children, *message = output.splitlines()
+    assert data_home == seen_by_children == str(tmp_path / "data/here")
+    assert kept == expected_store.format(tmp_path)
+    assert f"cannot fetch {tmp_path}/data/here/" in " ".join(message)
     assert list((tmp_path / "elsewhere").iterdir()) == []

@@ -13,46 +13,43 @@ from dre.errors import DreError
 def test_a_score_is_moved_from_the_scale_of_its_judge_to_0_to_5():
     scores = fusion.to_llm_scale(np.array([1, 3, 5]), 1, 5)
     assert scores.tolist() == [0, 2.5, 5]
-    assert fusion.to_llm_scale(np.array([0.9, 1.8, 0.11]), 0, 5).tolist() == [0.9, 1.8, 0.11]
-
-
-def test_a_score_outside_the_scale_of_its_judge_is_an_error():
+    assert fusion.to_llm_scale(0.9, 0, 5) == 0.9
     with pytest.raises(DreError, match="expected 1 to 5"):
         fusion.to_llm_scale(0.5, 1, 5)
 
 
-SLM = pd.Series([1.0, 0.9, 0.9, 1.6])
-# On the small model's scale the judge's scores are 2.0, 0.96, 1.0 and 0.4.
+SLM = [1.0, 0.9, 0.9, 1.6]
+# On the small model's scale the judge's scores are 2.0, 0.96, 1.0 and 0.4; on 0-1 they are half.
 LLM = pd.Series([5.0, 2.4, 2.5, 1.0])
+TO_THE_LETTER = {"threshold": 0.5, "highest": 1.0}
 
 
-def test_slide_has_three_cases_and_the_first_that_holds_wins():
-    assert fusion.slide(SLM, LLM).tolist() == pytest.approx([1.0, 0.96, 0.95, 1.6])
-    assert fusion.slide_case(SLM, LLM).tolist() == ["slm", "llm", "mean", "slm"]
-
-
-def test_the_judge_can_win_where_two_cases_of_slide_hold():
-    scores = fusion.slide(SLM, LLM, overlap="llm")
-    assert scores.tolist() == pytest.approx([1.0, 0.96, 0.95, 0.4])
-
-
-def test_the_threshold_of_slide_can_be_set():
-    cases = fusion.slide_case(SLM, LLM, threshold=0.5)
-    assert cases.tolist() == ["slm", "slm", "slm", "slm"]
+@pytest.mark.parametrize(
+    ("slm", "options", "cases", "scores"),
+    [
+        (SLM, {}, ["slm", "llm", "mean", "slm"], [1.0, 0.96, 0.95, 1.6]),
+        (SLM, {"overlap": "llm"}, ["slm", "llm", "mean", "llm"], [1.0, 0.96, 0.95, 0.4]),
+        (SLM, {"threshold": 0.5}, ["slm"] * 4, SLM),
+        (
+            [0.4, 0.4, 0.3, 1.6],
+            TO_THE_LETTER,
+            ["mean", "llm", "mean", "slm"],
+            [0.7, 0.48, 0.4, 1.6],
+        ),
+    ],
+)
+def test_slide_has_three_cases_and_the_first_that_holds_wins(slm, options, cases, scores):
+    slm = pd.Series(slm)
+    assert fusion.slide_case(slm, LLM, **options).tolist() == cases
+    assert fusion.slide(slm, LLM, **options).tolist() == pytest.approx(scores)
 
 
 def test_a_missing_number_stays_missing():
     slm = pd.Series([np.nan, 1, 0.2])
     llm = pd.Series([4, np.nan, 1])
-    s_inf = pd.Series([1.0, 1, 1])
-
-    slide = fusion.slide(slm, llm)
-    ex_dre = fusion.ex_dre(slm, slm, llm)
-    dre = fusion.dre(slm, slm, llm, s_inf, "c")
-
-    assert slide.isna().tolist() == [True, True, False]
-    assert ex_dre.isna().tolist() == [True, True, False]
-    assert dre.isna().tolist() == [True, True, False]
+    dre = fusion.dre(slm, slm, llm, pd.Series([1.0, 1, 1]), "c")
+    for scores in (fusion.slide(slm, llm), fusion.ex_dre(slm, slm, llm), dre):
+        assert scores.isna().tolist() == [True, True, False]
     assert fusion.slide_case(slm, llm).tolist() == [None, None, "llm"]
 
 
@@ -158,14 +155,3 @@ def test_the_weight_is_the_one_whose_bad_case_is_best_not_the_usual_case():
 
     assert usual_case.weight < 0.2
     assert 0.3 < bad_case.weight < 0.7
-
-
-def test_slide_to_the_letter_leaves_both_scales_as_they_are():
-    # The judge's scores are 1.0, 0.48, 0.5 and 0.2 on 0-1.
-    slm = pd.Series([0.4, 0.4, 0.3, 1.6])
-
-    scores = fusion.slide(slm, LLM, threshold=0.5, highest=1.0)
-
-    assert scores.tolist() == pytest.approx([0.7, 0.48, 0.4, 1.6])
-    cases = fusion.slide_case(slm, LLM, threshold=0.5, highest=1.0)
-    assert cases.tolist() == ["mean", "llm", "mean", "slm"]

@@ -1,12 +1,15 @@
 """Statistics: each number beside another way to compute it, or a value worked out by hand."""
 
+import re
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import HERE
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import pearsonr, spearmanr, zscore
+from scipy.stats import kendalltau, pearsonr, spearmanr, zscore
 
 from dre import stats
 from dre.errors import DreError
@@ -23,12 +26,8 @@ def rated_scores(rows=120, contexts=24, seed=0):
     """
     rng = np.random.default_rng(seed)
     human = pd.Series(rng.integers(1, 6, rows).astype(float))
-    context_numbers = rng.permutation(np.arange(rows) % contexts)
-    context_ids = pd.Series(context_numbers).map("context {}".format)
-    slm = pd.DataFrame()
-    for training_seed in range(3):
-        noise = rng.normal(size=rows)
-        slm[training_seed] = (0.3 * human + noise).round(1)
+    context_ids = pd.Series(rng.permutation(np.arange(rows) % contexts)).map("context {}".format)
+    slm = pd.DataFrame({k: (0.3 * human + rng.normal(size=rows)).round(1) for k in range(3)})
     llm = human + rng.integers(-2, 3, rows)
     return {"slm": slm, "llm": llm}, human, context_ids
 
@@ -36,20 +35,18 @@ def rated_scores(rows=120, contexts=24, seed=0):
 def resampled_rows(contexts, n, seed=0):
     """Return the rows of each resample, each as often as the resample has it; first the data."""
     weights = stats.context_weights(contexts, n=n, seed=seed).astype(int)
-    row_numbers = np.arange(weights.shape[1])
-    return [np.repeat(row_numbers, counts) for counts in weights]
+    return [np.repeat(np.arange(weights.shape[1]), counts) for counts in weights]
 
 
 @pytest.mark.parametrize("seed", [3, [3, 1]])
-def test_resamples_with_one_seed_are_always_the_same_whatever_a_caller_does_to_them(seed):
+def test_whole_contexts_are_drawn_the_same_ones_with_one_seed(seed):
     counts = np.random.default_rng(seed).multinomial(3, [1 / 3] * 3, size=50)
 
     weights = stats.context_weights(list("aabbc"), n=50, seed=seed)
-    assert (weights[1:] == counts[:, [0, 0, 1, 1, 2]]).all()
 
-    weights[:] = 0
-    later_weights = stats.context_weights(list("xyzyx"), n=50, seed=seed)
-    assert (later_weights[1:] == counts[:, [0, 1, 2, 1, 0]]).all()
+    assert (weights[1:] == counts[:, [0, 0, 1, 1, 2]]).all()
+    weights[:] = 0  # the next caller does not see it
+    assert (stats.context_weights(list("aabbc"), n=50, seed=seed)[1:, 0] == counts[:, 0]).all()
 
 
 @pytest.mark.parametrize("method", SCIPY)
@@ -57,49 +54,36 @@ def test_resamples_with_one_seed_are_always_the_same_whatever_a_caller_does_to_t
 @given(seed=st.integers(0, 10**6), rows=st.integers(12, 60))
 def test_a_correlation_in_a_resample_is_scipys_on_the_rows_of_that_resample(method, seed, rows):
     scores, human, contexts = rated_scores(rows, 6, seed)
-    columns = pd.concat(scores, axis=1)
+    columns = pd.concat(scores, axis=1).to_numpy()
 
     correlations = stats.draws(columns, human, contexts, method, n=4, seed=seed)
 
-    resamples = resampled_rows(contexts, n=4, seed=seed)
-    for line, in_resample in zip(correlations, resamples):
-        for r, column in zip(line, columns.to_numpy().T):
-            x = column[in_resample]
+    for line, in_resample in zip(correlations, resampled_rows(contexts, n=4, seed=seed)):
+        for r, x in zip(line, columns[in_resample].T):
             y = human[in_resample]
-            if np.ptp(x) and np.ptp(y):
-                assert r == pytest.approx(SCIPY[method](x, y).statistic, abs=1e-12)
-            else:
-                assert np.isnan(r)
+            varies = np.ptp(x) and np.ptp(y)
+            expected = SCIPY[method](x, y).statistic if varies else np.nan
+            assert r == pytest.approx(expected, abs=1e-12, nan_ok=True)
 
 
-@settings(max_examples=15, deadline=None)
-@given(seed=st.integers(0, 10**6), rows=st.integers(12, 60))
-def test_contexts_are_resampled_whole(seed, rows):
-    _, _, contexts = rated_scores(rows, 6, seed)
-
-    weights = stats.context_weights(contexts, n=4, seed=seed)
-
-    for counts in weights:
-        assert (pd.Series(counts).groupby(contexts).nunique() == 1).all()
-
-
-def test_correlate_gives_the_mean_over_training_seeds_and_their_deviation():
+def test_every_statistic_has_an_interval_also_one_that_is_added_as_contributing_says(monkeypatch):
+    page = (HERE / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    names = dict(vars(stats))
+    exec(re.search(r"```python\n(def kendall.*?)```", page, re.DOTALL)[1], names)
+    monkeypatch.setattr(stats, "CORRELATIONS", names["CORRELATIONS"])
     scores, human, contexts = rated_scores()
-    human[3] = np.nan
-    scores["slm"].loc[7, 0] = np.nan
+    llm = scores["llm"]
 
-    slm_row = stats.correlate(scores, human, contexts).loc["slm"]
-
-    by_seed = []
-    for training_seed in range(3):
-        seed_scores = scores["slm"][training_seed].drop(7)
-        r = spearmanr(seed_scores, human.drop(7), nan_policy="omit").statistic
-        by_seed.append(r)
-    expected = [np.mean(by_seed), np.std(by_seed, ddof=1)]
-    assert slm_row[["r", "sd"]].tolist() == pytest.approx(expected)
+    draws = {name: stats.draws(llm, human, contexts, name, 200) for name in stats.CORRELATIONS}
+    assert draws["kendall"][0, 0] == pytest.approx(kendalltau(llm, human).statistic)
+    draws |= stats.agreements(llm, human, contexts, np.arange(120) % 5, n=200)
+    assert {*draws} == {*stats.CORRELATIONS, *stats.MEASURES}
+    for of_statistic in draws.values():
+        interval = stats.interval(of_statistic)
+        assert interval["low"] < interval["mean"] < interval["high"]
 
 
-def test_a_missing_score_is_left_out_of_its_own_method_alone():
+def test_a_row_of_correlate_is_the_mean_over_trainings_on_the_rows_that_its_method_has():
     scores, human, contexts = rated_scores()
     human[3] = np.nan
     scores["slm"].loc[7, 0] = np.nan
@@ -107,265 +91,135 @@ def test_a_missing_score_is_left_out_of_its_own_method_alone():
     table = stats.correlate(scores, human, contexts)
 
     assert table["n"].to_dict() == {"slm": 118, "llm": 119}
-    rated = human.index[human.notna()]
-    correlations = stats.draws(scores["llm"][rated], human[rated], contexts[rated])[:, 0]
-    low, high = np.quantile(correlations[1:], [0.025, 0.975])
-    llm_row = table.loc["llm", ["r", "low", "high"]]
-    assert llm_row.tolist() == pytest.approx([correlations[0], low, high])
+    rows = human.index.drop([3, 7])
+    r = [spearmanr(scores["slm"].loc[rows, k], human[rows]).statistic for k in range(3)]
+    slm = table.loc["slm", ["r", "sd"]].tolist()
+    assert slm == pytest.approx([np.mean(r), np.std(r, ddof=1)])
+    rows = human.index.drop(3)
+    draws = stats.draws(scores["llm"][rows], human[rows], contexts[rows])[:, 0]
+    low, high = np.quantile(draws[1:], [0.025, 0.975])
+    llm = table.loc["llm", ["r", "low", "high"]].tolist()
+    assert llm == pytest.approx([draws[0], low, high])
 
 
-def test_an_interval_is_wider_where_several_trainings_differ():
-    rng = np.random.default_rng(0)
-    human = pd.Series(rng.normal(size=400))
-    contexts = pd.Series(np.arange(400) // 4)
-    # Three trainings that differ a lot: one knows nothing, one a little, one nearly everything.
-    trainings = pd.DataFrame()
-    for quality in (0.0, 1.0, 3.0):
-        trainings[quality] = human * quality + rng.normal(size=400)
-    blind = trainings[0.0]
-    middling = trainings[1.0]
-
-    def width(row):
-        return row["high"] - row["low"]
-
-    table = stats.correlate({"several": trainings, "single": middling}, human, contexts)
-    assert width(table.loc["several"]) > 3 * width(table.loc["single"])
-
-    several_gain = stats.compare(trainings, middling, human, contexts, permutations=50)
-    single_gain = stats.compare(blind, middling, human, contexts, permutations=50)
-    assert width(several_gain) > 3 * width(single_gain)
-
-    several_mean = stats.mean(trainings + [0, 1, 2], contexts)
-    single_mean = stats.mean(middling, contexts)
-    assert width(several_mean) > 3 * width(single_mean)
-
-
-def test_scores_that_do_not_vary_have_no_correlation_and_no_p_value():
+def test_what_cannot_be_known_is_missing():
     human = pd.Series([1.0, 2, 3, 4])
     contexts = pd.Series(list("aabb"))
-    scores = pd.DataFrame({"flat": 1.0, "good": [1.0, 2, 4, 3]})
+    scores = {"flat": human * 0, "good": pd.Series([1.0, 2, 4, 3])}
+    scores["two rows"] = scores["good"].where(human < 3)
+    scores["no rows"] = human.where(human < 0)
+    for method in stats.CORRELATIONS:
+        table = stats.correlate(scores, human, contexts, method)
+        assert table["r"].tolist() == pytest.approx([np.nan, 0.8, np.nan, np.nan], nan_ok=True)
+        assert table["n"].tolist() == [4, 4, 2, 0]
 
-    table = stats.correlate(scores, human, contexts)
-    comparison = stats.compare(scores["good"], scores["flat"], human, contexts)
+    of_one_context = stats.correlate(scores, human, pd.Series(list("aaaa"))).loc["good"]
+    assert of_one_context["r"] == pytest.approx(0.8)
+    assert np.isnan(of_one_context["low"])
 
-    assert np.isnan(table.loc["flat", "r"])
-    assert np.isnan(comparison["p"])
-
-
-def test_a_single_context_has_a_correlation_and_no_interval():
-    human = pd.Series([1.0, 2, 3, 4])
-    scores = pd.DataFrame({"good": [1.0, 2, 4, 3]})
-
-    row = stats.correlate(scores, human, pd.Series(list("aaaa"))).loc["good"]
-
-    assert row["r"] == pytest.approx(0.8)
-    assert np.isnan(row["low"])
-
-
-def test_the_mean_of_no_values_is_missing():
+    assert np.isnan(stats.compare(scores["good"], scores["flat"], human, contexts)["p"])
+    apart = scores["good"].where(human > 2)
+    comparison = stats.compare(scores["two rows"], apart, human, contexts, n=5)
+    assert comparison["n"] == 0
+    assert np.isnan([comparison[name] for name in ("difference", "low", "high", "p")]).all()
     assert np.isnan(stats.mean([np.nan], ["a"])["mean"])
 
 
-def test_the_p_value_is_the_share_of_swaps_of_whole_contexts_that_do_as_well():
+@pytest.mark.parametrize("ids", ["texts", "numbers"])
+def test_the_order_of_rows_changes_nothing(ids):
+    scores, human, contexts = rated_scores(60, 8)
+    if ids == "numbers":
+        contexts = contexts.str.removeprefix("context ").astype(int)
+    table = pd.concat([*scores.values(), human, contexts], axis=1, ignore_index=True)
+    table["system"] = np.random.default_rng(1).permutation(np.arange(60) % 4)
+
+    def numbers(table):
+        slm = table[[0, 1, 2]]
+        about = table[4], table[5]
+        comparison = stats.compare(slm, table[3], *about, permutations=50)
+        del comparison["p_by_swaps"]
+        return [
+            *stats.correlate({"a": slm, "b": table[3]}, *about).to_numpy().ravel(),
+            *comparison.values(),
+            *stats.mean(slm, table[5]).values(),
+            *stats.alpha(slm, table[5], n=9),
+            stats.soft_pairwise_accuracy(table[3], *about, table["system"], 50),
+        ]
+
+    in_another_order = numbers(table.sample(frac=1, random_state=0))
+    assert in_another_order == pytest.approx(numbers(table), nan_ok=True)
+
+
+def test_rows_in_another_order_than_the_scores_are_refused():
+    scores, human, contexts = rated_scores()
+    with pytest.raises(DreError, match="human has other rows"):
+        stats.correlate(scores, human.sample(frac=1, random_state=0), contexts)
+
+
+def test_a_comparison_counts_the_swaps_of_whole_contexts_that_do_as_well():
     scores, human, contexts = rated_scores(60, 6)
-    slm = scores["slm"]
-    llm = scores["llm"]
+    slm, llm = scores.values()
 
     comparison = stats.compare(slm, llm, human, contexts, permutations=12_000)
 
     # All swaps of six contexts, with Spearman's correlation as Pearson's of standardized ranks.
     context_codes = pd.factorize(contexts)[0]
-    human_ranks = zscore(human.rank())
-    llm_ranks = zscore(llm.rank())
-    swapped_differences = []
+    ranks_of_slm = zscore(slm.rank())
+    ranks_of_llm = zscore(llm.rank())[:, None]
+    differences = []
     for pattern in range(2**6):
-        is_swapped = (pattern >> context_codes) & 1 == 1
-        by_seed = []
-        for training_seed in range(3):
-            slm_ranks = zscore(slm[training_seed].rank())
-            a = np.where(is_swapped, llm_ranks, slm_ranks)
-            b = np.where(is_swapped, slm_ranks, llm_ranks)
-            by_seed.append(pearsonr(a, human_ranks)[0] - pearsonr(b, human_ranks)[0])
-        swapped_differences.append(np.mean(by_seed))
-    sizes = np.abs(swapped_differences)
-    share_as_large = np.mean(sizes >= sizes[0] - 1e-10)
+        is_swapped = ((pattern >> context_codes) & 1 == 1)[:, None]
+        a = np.where(is_swapped, ranks_of_llm, ranks_of_slm)
+        b = np.where(is_swapped, ranks_of_slm, ranks_of_llm)
+        r = [[pearsonr(x, human.rank())[0] for x in side.T] for side in (a, b)]
+        differences.append(np.subtract(*r).mean())
+    share_as_large = np.mean(np.abs(differences) >= abs(differences[0]) - 1e-10)
+    assert comparison["difference"] == pytest.approx(differences[0])
     assert comparison["p"] == pytest.approx(share_as_large, abs=0.02)
     assert comparison["p_by_swaps"](12_000) == comparison["p"]
 
-
-def test_a_difference_is_the_mean_over_training_seeds():
-    scores, human, contexts = rated_scores(60, 6)
-    llm_r = spearmanr(scores["llm"], human).statistic
-
-    comparison = stats.compare(scores["slm"], scores["llm"], human, contexts, permutations=50)
-
-    differences = []
-    for training_seed in range(3):
-        slm_r = spearmanr(scores["slm"][training_seed], human).statistic
-        differences.append(slm_r - llm_r)
-    assert comparison["difference"] == pytest.approx(np.mean(differences))
+    others = (values.set_axis(range(60, 120)) for values in (llm, slm, human, contexts))
+    back = stats.compare(*others, permutations=12_000)
+    assert back["difference"] == pytest.approx(-comparison["difference"])
+    assert back["p"] == comparison["p"]
 
 
-def test_the_other_way_round_and_with_other_row_labels_a_comparison_is_the_same():
-    scores, human, contexts = rated_scores(60, 6)
-    forth = stats.compare(scores["slm"], scores["llm"], human, contexts, permutations=12_000)
-
-    labels = range(60, 120)
-    back = stats.compare(
-        scores["llm"].set_axis(labels),
-        scores["slm"].set_axis(labels),
-        human.set_axis(labels),
-        contexts.set_axis(labels),
-        permutations=12_000,
-    )
-
-    assert back["difference"] == pytest.approx(-forth["difference"])
-    assert back["p"] == forth["p"]
-
-
-def test_a_swap_that_leaves_nothing_to_correlate_counts_against_a_difference():
-    human = pd.Series([1.0, 2, 3, 4, 5, 6])
-    late = pd.Series([0.0, 0, 0, 1, 1, 1])
-    early = pd.Series([1.0, 1, 1, 0, 0, 0])
-
-    comparison = stats.compare(late, early, human, pd.Series(range(6)), permutations=4000)
-
-    # Of 64 swaps these count: none, all, and the two that make both sides constant.
-    assert comparison["p"] == pytest.approx(4 / 64, abs=0.02)
+@pytest.mark.parametrize(
+    ("a", "b", "contexts", "p"),
+    [
+        # None, all, and the two that leave nothing to correlate on either side.
+        ([0, 0, 0, 1, 1, 1], [1, 1, 1, 0, 0, 0], range(6), 4 / 64),
+        # Nothing but none and all, which are not drawn: the smallest p that so many swaps allow.
+        (np.arange(30), -np.arange(30), range(30), 1 / 4001),
+    ],
+)
+def test_a_p_value_by_hand(a, b, contexts, p):
+    human = pd.Series(np.arange(1.0, len(a) + 1))
+    sides = pd.Series(a), pd.Series(b)
+    comparison = stats.compare(*sides, human, pd.Series(contexts), n=2, permutations=4000)
+    assert comparison["p"] == pytest.approx(p, rel=0.2)
 
 
-def test_where_no_swap_does_as_well_the_p_value_is_the_smallest_that_so_many_swaps_allow():
-    """Of 30 contexts, all of which agree, nothing but swapping none or all of them does as well."""
-    human = pd.Series(np.arange(30.0))
-    comparison = stats.compare(human, -human, human, pd.Series(range(30)), permutations=500)
-    assert comparison["p"] == 1 / 501
-
-
-def test_a_pooled_difference_draws_contexts_once_a_set_and_seeds_once():
-    scores, human, contexts = rated_scores(60, 8, seed=1)
-    slm = scores["slm"]
-    llm = scores["llm"]
-    incomplete_llm = llm.where(contexts != "context 3")
-    scores_2, human_2, contexts_2 = rated_scores(48, 6, seed=2)
-    comparisons = [
-        (slm, llm, human, contexts, 4),
-        (slm, incomplete_llm, human, contexts, 4),
-        (scores_2["slm"], scores_2["llm"], human_2, contexts_2, 5),
-    ]
-
-    gains = []
-    for a, b, ratings, context_ids, seed in comparisons:
-        gains.append(stats.gains(a, b, ratings, context_ids, n=50, seed=seed))
-    pooled = stats.pooled(gains, seed=7)
-
-    # The same with scipy, on the rows of each resample that both methods have scored.
-    expected_gains = []
-    for a, b, ratings, context_ids, seed in comparisons:
-        gain = []
-        for row_numbers in resampled_rows(context_ids, n=50, seed=seed):
-            rows = ratings.index[row_numbers]
-            rows = rows[b[rows].notna().to_numpy()]
-            r_of_b = spearmanr(b[rows], ratings[rows]).statistic
-            r_of_a = [spearmanr(a[k][rows], ratings[rows]).statistic for k in a]
-            gain.append(np.array(r_of_a) - r_of_b)
-        expected_gains.append(np.array(gain))
-    interval = stats.interval(np.mean(expected_gains, axis=0), "difference", [7, 1])
-    expected = {
-        "difference": interval["difference"],
-        "low": interval["difference_low"],
-        "high": interval["difference_high"],
-        "sd": interval["difference_sd"],
-        "pairs": 3,
-        "positive": sum(gain[0].mean() > 0 for gain in expected_gains),
-    }
-    assert pooled == pytest.approx(expected)
-
-
-def test_two_methods_compared_both_ways_cancel_out():
-    scores, human, contexts = rated_scores(60, 8, seed=1)
-    forth = stats.gains(scores["slm"], scores["llm"], human, contexts, n=50)
-    back = stats.gains(scores["llm"], scores["slm"], human, contexts, n=50)
-
-    pooled = stats.pooled([forth, back])
-
-    ends = [pooled["difference"], pooled["low"], pooled["high"]]
-    assert ends == pytest.approx([0, 0, 0])
-
-
-def test_swaps_go_on_until_chance_can_no_longer_change_the_answer():
-    # Corrected, the first is 0.0004 and the others are 0.0372.
-    swap_counts = {0.0001: [], 0.0124: [], 0.01249: [], 0.02: []}
-
-    def counted_swap(p):
-        def swap(permutations):
-            swap_counts[p].append(permutations)
-            return p
-
-        return swap
-
-    tests = []
-    for p in swap_counts:
-        test = {"difference": 0.3, "low": 0.1, "high": 0.5, "p": p, "p_by_swaps": counted_swap(p)}
-        tests.append(test)
-
-    decisions = stats.decide(tests)
-
-    assert decisions["answer"].tolist() == ["better"] * 4
-    assert "p_by_swaps" not in decisions
-    expected = {0.0001: [], 0.0124: [100_000], 0.01249: [100_000], 0.02: [100_000]}
-    assert swap_counts == expected
-
-
-@pytest.mark.parametrize(("low", "answer"), [(0.1, "undecided"), (-0.1, "no clear difference")])
-def test_a_p_value_that_stays_at_the_level_is_undecided_if_the_interval_excludes_zero(low, answer):
-    test = {"difference": 0.3, "low": low, "high": 0.5, "p": 0.05, "p_by_swaps": lambda _: 0.0499}
-    decisions = stats.decide([test])
-    assert decisions["answer"].tolist() == [answer]
-
-
-def test_holm_by_hand():
-    adjusted = stats.holm([0.01, 0.04, np.nan, 0.03])
-    assert adjusted.tolist() == pytest.approx([0.03, 0.06, np.nan, 0.06], nan_ok=True)
-
-
-def test_an_adjusted_p_value_is_at_most_1():
-    assert stats.holm([0.6, 0.7, 0.9]).tolist() == [1, 1, 1]
-
-
-def test_two_pairs_have_no_correlation():
-    """It would be 1 or -1 for any two points."""
-    human = pd.Series([1.0, 2, 3])
-    scores = pd.Series([1.0, 3, np.nan])
-    contexts = pd.Series(list("abc"))
-    assert stats.correlate({"m": scores}, human, contexts)["r"].isna().all()
-    assert np.isnan(stats.draws(scores[:2], human[:2], contexts[:2], n=2)).all()
-    assert stats.correlate({"m": human}, human, contexts)["r"].item() == pytest.approx(1)
-
-
-def test_a_swap_that_gives_the_same_difference_up_to_rounding_counts_as_a_hit():
-    """Swapping all contexts turns the sign of a difference, and no more.
-
-    With three contexts two of eight swaps do that: none, and all. So p cannot be below a quarter,
-    whatever the last bits of the sums are.
-    """
+def test_a_swap_that_gives_the_same_difference_up_to_rounding_counts():
+    """With three contexts two of eight swaps do that: none, and all, which turns the sign."""
     rng = np.random.default_rng(0)
     contexts = pd.Series(np.repeat(list("abc"), 7))
     for _ in range(20):
         human = pd.Series(rng.normal(size=21))
-        good = human + 0.01 * rng.normal(size=21)
-        bad = -human + 0.01 * rng.normal(size=21)
+        good, bad = (sign * human + 0.01 * rng.normal(size=21) for sign in (1, -1))
         p = stats.compare(good, bad, human, contexts, n=2, permutations=2000)["p"]
         assert 0.2 < p < 0.3
 
 
-def test_rows_in_another_order_are_refused():
-    scores, human, contexts = rated_scores()
-    shuffled_human = human.sample(frac=1, random_state=0)
-    with pytest.raises(DreError, match="human has other rows"):
-        stats.correlate(scores, shuffled_human, contexts)
+def test_a_pooled_difference_is_a_mean_over_pairs_whose_trainings_are_drawn_together():
+    of_one_training = np.tile([[-3.0]], (2001, 1))
+    of_two_trainings = np.tile([[2.0, 6.0]], (2001, 1))
+    pooled = stats.pooled([of_one_training, of_two_trainings, of_two_trainings])
+    expected = {"difference": 5 / 3, "low": 1 / 3, "high": 3.0, "sd": 8 / 3 / 2**0.5}
+    assert pooled == pytest.approx({**expected, "pairs": 3, "positive": 2})
 
 
-# Five tests, of which four were run.
+# Five tests, of which four were run: 0.04 is the largest p-value, and stays as it is.
 TESTS = pd.DataFrame(
     {
         "difference": [0.3, -0.3, 0.3, 0.3, 0.3],
@@ -378,109 +232,105 @@ TESTS = pd.DataFrame(
 
 def test_a_family_of_tests_is_answered_by_its_corrected_p_value_and_its_interval():
     decisions = stats.decide(TESTS)
-
-    answers = ["better", "worse", "no clear difference", "better", ""]
-    assert decisions["answer"].tolist() == answers
+    assert decisions["answer"].tolist() == ["better", "worse", "no clear difference", "better", ""]
     adjusted = [0.004, 0.004, 0.004, 0.04, np.nan]
     assert decisions["p_holm"].tolist() == pytest.approx(adjusted, nan_ok=True)
-    columns = ["difference", "difference_low", "difference_high", "p"]
-    assert list(decisions)[:4] == columns
+    assert list(decisions)[:4] == ["difference", "difference_low", "difference_high", "p"]
+
+    too_large = stats.decide(TESTS[:4].assign(p=0.02))  # 4 * 0.02 = 0.08
+    assert too_large["answer"].unique().tolist() == ["no clear difference"]
 
 
-def test_p_values_that_are_too_large_once_corrected_show_no_clear_difference():
-    # 5 * 0.02 = 0.1
-    decisions = stats.decide(TESTS.assign(p=0.02))
-    assert decisions["answer"].unique().tolist() == ["no clear difference"]
+@pytest.mark.parametrize(
+    ("p", "low", "answer", "swaps"),
+    [
+        (0.0001, 0.1, "better", []),
+        (0.0372, 0.1, "better", [100_000]),
+        (0.04995, 0.1, "undecided", [100_000, 1_000_000, 2_000_000]),
+        (0.04995, -0.1, "no clear difference", [100_000, 1_000_000, 2_000_000]),
+    ],
+)
+def test_swaps_go_on_until_chance_can_no_longer_change_the_answer(p, low, answer, swaps):
+    numbers = []
+    test = {"low": low, "high": 0.5, "p": p, "p_by_swaps": lambda n: numbers.append(n) or p}
+    decisions = stats.decide([test])
+    assert decisions["answer"].tolist() == [answer]
+    assert numbers == swaps
+    assert "p_by_swaps" not in decisions
 
 
-def test_an_interval_resamples_training_seeds():
-    """Nothing but the seeds varies. In three of 27 draws all three seeds are the same one."""
-    by_seed = np.zeros((2001, 3)) + [1.0, 2, 3]
-    interval = stats.interval(by_seed, "r")
-    assert interval == {"r": 2.0, "r_low": 1.0, "r_high": 3.0, "r_sd": 1.0}
+@pytest.mark.parametrize(
+    ("p", "adjusted"),
+    [([0.01, 0.04, np.nan, 0.03], [0.03, 0.06, np.nan, 0.06]), ([0.6, 0.7, 0.9], [1, 1, 1])],
+)
+def test_holm_by_hand(p, adjusted):
+    assert stats.holm(p).tolist() == pytest.approx(adjusted, nan_ok=True)
 
 
-def test_an_interval_is_of_the_resamples_and_not_of_the_data():
-    values = np.arange(2001.0)
-    interval = stats.interval(values)
-    assert interval["low"] == pytest.approx(1 + 0.025 * 1999)
+VALUES = np.arange(2001.0)
 
 
-def test_numbers_without_seeds_have_no_deviation():
-    values = np.arange(2001.0)
-    assert list(stats.interval(values)) == ["mean", "low", "high"]
-    one_seed = values[:, None]
-    assert np.isnan(stats.interval(one_seed)["sd"])
+@pytest.mark.parametrize(
+    ("draws", "expected"),
+    [
+        # Nothing but the trainings varies. In three of 27 draws all three are the same one.
+        (np.zeros((2001, 3)) + [1.0, 2, 3], {"r": 2.0, "r_low": 1, "r_high": 3, "r_sd": 1}),
+        # Of the resamples, not of the data.
+        (VALUES, {"r": 0.0, "r_low": 1 + 0.025 * 1999, "r_high": 1 + 0.975 * 1999}),
+        # Two of three resamples have no number.
+        (np.where(VALUES % 3, np.nan, 5), {"r": 5, "r_low": np.nan, "r_high": np.nan}),
+        (np.full((11, 1), 4.0), {"r": 4, "r_low": 4, "r_high": 4, "r_sd": np.nan}),
+    ],
+)
+def test_an_interval_by_hand(draws, expected):
+    assert stats.interval(draws, "r") == pytest.approx(expected, nan_ok=True)
 
 
-def test_an_interval_is_missing_where_most_resamples_have_no_number():
-    values = np.arange(2001.0)
-    a_third = np.where(values % 3, np.nan, values)
-    assert np.isnan(stats.interval(a_third)["low"])
+def test_trainings_of_two_numbers_that_are_drawn_apart_vary_on_their_own():
+    draws = np.tile([0.0, 1.0], (4001, 1))
+    alone = stats.drawn_seeds(draws, seed=1)
+    other = stats.drawn_seeds(draws, seed=2)
+    assert alone[0] == 0.5
+    assert alone[1:].std() == pytest.approx(0.5 / 2**0.5, abs=0.02)
+    assert np.corrcoef(alone[1:], other[1:])[0, 1] == pytest.approx(0, abs=0.06)
 
 
-def test_a_row_counts_for_a_mean_only_if_every_training_seed_has_a_value():
-    values = [[1.0, np.nan], [3.0, 5.0], [7.0, 9.0]]
-    mean = stats.mean(values, ["a", "b", "c"])
-    assert mean["mean"] == 6.0
-    assert mean["n"] == 2
+def test_a_mean_by_hand():
+    """A row counts if every training has a value; the interval is that of six resamples."""
+    values = [[1.0, np.nan], [3.0, 5.0], [7.0, 9.0], [7.0, 9.0]]
+    mean = stats.mean(values, ["a", "b", "c", "c"])
+    # Both trainings differ by 2; contexts are b (mean 4), or c (8), or both (20 / 3).
+    expected = {"mean": 20 / 3, "low": 3, "high": 9, "sd": 2**0.5, "n": 3}
+    assert mean == pytest.approx(expected)
 
 
 # The last row has one rating, and so no pair of ratings.
 RATINGS = np.array([[1, 2, np.nan], [4, 4, 5], [2, 2, 1], [np.nan, 3, np.nan]])
 
 
-def sum_of_squared_differences(ratings):
-    return ((ratings[:, None] - ratings) ** 2).sum() / (len(ratings) - 1)
+def test_alpha_by_hand_with_missing_ratings_and_in_a_resample():
+    def squared_differences(ratings):
+        ratings = ratings[~np.isnan(ratings)]
+        return ((ratings[:, None] - ratings) ** 2).sum() / (len(ratings) - 1)
 
-
-def test_alpha_by_hand_with_missing_ratings():
     alpha = stats.alpha(RATINGS, list("abcd"), n=3)
 
-    rows_with_pairs = RATINGS[:3]
-    observed = 0
-    for row in rows_with_pairs:
-        observed += sum_of_squared_differences(row[~np.isnan(row)])
-    values = rows_with_pairs[~np.isnan(rows_with_pairs)]
-    expected = sum_of_squared_differences(values)
-    assert alpha[0] == pytest.approx(1 - observed / expected)
-    assert alpha.shape == (4,)
+    for value, rows in zip(alpha, resampled_rows(list("abcd"), n=3)):
+        rated = RATINGS[rows[rows != 3]]
+        observed = sum(squared_differences(row) for row in rated)
+        assert value == pytest.approx(1 - observed / squared_differences(rated.ravel()))
 
 
-def test_alpha_in_a_resample_is_that_of_its_rows():
-    alpha = stats.alpha(RATINGS, list("abcd"), n=3)
-
-    rows = resampled_rows(list("abcd"), n=3)[1]
-    in_resample = stats.alpha(RATINGS[rows], rows, n=0)
-    assert alpha[1] == pytest.approx(in_resample[0])
+def test_the_smallest_effect_that_is_seen_is_2_8_standard_errors():
+    assert stats.smallest_seen(-1.96, 1.96) == pytest.approx(2.8)
 
 
 def test_a_plot_draws_an_interval_from_its_low_to_its_high_end():
     table = pd.DataFrame({"r": [0.2, 0.5], "r_low": [0.1, 0.3], "r_high": [0.4, 0.9]})
     ax = plt.figure().subplots()
-
     plots.whiskers(ax, table, [0, 1], value="r")
-
     lines, points = ax.collections
-    first, second = lines.get_segments()
-    assert first.tolist() == [[0.1, 0], [0.4, 0]]
-    assert second.tolist() == [[0.3, 1], [0.9, 1]]
+    ends = [segment.tolist() for segment in lines.get_segments()]
+    assert ends == [[[0.1, 0], [0.4, 0]], [[0.3, 1], [0.9, 1]]]
     assert points.get_offsets().tolist() == [[0.2, 0], [0.5, 1]]
     plt.close()
-
-
-def test_two_methods_that_share_no_row_have_no_difference():
-    early = pd.Series([1, 2, 3, np.nan, np.nan, np.nan])
-    late = pd.Series([np.nan, np.nan, np.nan, 1, 2, 3])
-    human = pd.Series(range(6))
-    comparison = stats.compare(early, late, human, human, n=5, permutations=5)
-    assert comparison["n"] == 0
-    assert np.isnan([comparison[name] for name in ("difference", "low", "high", "p")]).all()
-
-
-def test_a_system_without_ratings_is_never_counted_as_ranked_well():
-    contexts = ["a"] * 3 + ["b"] * 3
-    systems = ["first", "second", "third"] * 2
-    scores = [1, np.nan, 2, 2, np.nan, 3]
-    with pytest.raises(KeyError):
-        stats.soft_pairwise_accuracy([1, 2, 3, 2, 1, 3], scores, contexts, systems, 100)

@@ -75,8 +75,6 @@ def printed_column(name: str) -> str:
 
 def _agreement(name, scores, items, n_resamples):
     """Return how scores correlate with people over contexts; NaN where no answer could be read."""
-    if scores.isna().all():
-        return {name: math.nan}
     table = pd.DataFrame({"score": scores})
     r = stats.correlate(table, items["human"], items["context_id"], n=n_resamples)
     return named(name, r.loc["score"])

@@ -134,7 +134,7 @@ class RatedScores:
         name: str,
         method: Method,
         among: Sequence[Method] = (),
-        measures: Sequence[str] = ("overall",),
+        measures: Iterable[str] = ("overall",),
     ) -> dict[str, np.ndarray]:
         """Return how a method agrees with people on a set, as `dre.stats.agreements` does.
 
@@ -169,7 +169,7 @@ class RatedScores:
         name: str,
         method: Method,
         less: Method,
-        measures: Sequence[str] = stats.MEASURES,
+        measures: Iterable[str] = stats.MEASURES,
     ) -> dict[str, np.ndarray]:
         """Return by measure the agreement of one method minus that of another, on shared rows."""
         of_method = self.agreement(name, method, [less], measures)
