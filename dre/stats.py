@@ -221,7 +221,7 @@ def context_weights(contexts: ArrayLike, n: int = 1000, seed: int = 0) -> np.nda
     (1 + n, rows) array; the first line is of the data.
     """
     context_numbers, counts = _resamples(contexts, n, seed)
-    return counts[:, context_numbers]
+    return counts[:, context_numbers].astype(float)
 
 
 def draws(
@@ -741,7 +741,7 @@ def _context_counts(contexts, n, seed):
     With a single context it is unknown what others would be like: its resamples are NaN.
     Returns an array (1 + n, contexts) that nobody may change.
     """
-    counts = np.full((1 + n, contexts), np.nan)
+    counts = np.full((1 + n, contexts), np.nan, np.float32)  # half the memory, and as exact
     counts[0] = 1
     if contexts > 1:
         rng = np.random.default_rng(seed)
