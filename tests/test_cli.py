@@ -129,7 +129,7 @@ def test_a_file_of_another_size_than_the_hub_shows_is_refused_and_its_hash_not_k
 
 def test_what_cannot_be_fetched_is_one_clear_sentence_and_leaves_no_file(served, monkeypatch):
     served["a (1).txt"].write_bytes(b"something else")
-    message = r"/home/.*a \(1\).txt from http.*a%20%281%29.txt: .*DRE_DATA_HOME.*known hash"
+    message = r"/home/.*a \(1\).txt from http.*a%20%281%29.txt .*known hash.*DRE_DATA_HOME"
     with pytest.raises(DreError, match=message):
         fetch.fetch("a (1).txt")
     monkeypatch.setattr(fetch, "RAW", "http://127.0.0.1:9/")

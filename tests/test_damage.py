@@ -96,24 +96,24 @@ def take(folder):
 
 
 NOT_FINITE = "numbers that are not finite"
-CHANGED = "missing, changed or without a hash"
+CHANGED = "has not the hash that slm.json has of it"
 POOLING = "1_Pooling/config.json"
 LOST = "encoder.layer.0.attention.output.LayerNorm.bias"
 SCALES = {"fit": [0.1, 0.2], "quality": [0.1, 0.2]}
 DAMAGES = {
-    "weights of ours": ("ours", flip(FILE), f"{FILE}: {CHANGED}"),
-    "no weights": ("ours", lambda folder: (folder / FILE).unlink(), f"{FILE}: {CHANGED}"),
-    "the head": ("paper", flip(HEAD), f"{HEAD}: {CHANGED}"),
-    "the encoder": ("paper", flip(ENCODER), f"{ENCODER}: {CHANGED}"),
-    "pooling": ("paper", replace_in(POOLING, '"mean"', '"cls"'), f"{POOLING}: {CHANGED}"),
-    "tokenizer": ("paper", replace_in("tokenizer.json", '"yes"', '"tes"'), f"zer.json: {CHANGED}"),
-    "config": ("paper", replace_in("config.json", '"gelu"', '"relu"'), f"config.json: {CHANGED}"),
+    "weights of ours": ("ours", flip(FILE), f"{FILE} {CHANGED}"),
+    "no weights": ("ours", lambda folder: (folder / FILE).unlink(), f"{FILE} {CHANGED}"),
+    "the head": ("paper", flip(HEAD), f"{HEAD} {CHANGED}"),
+    "the encoder": ("paper", flip(ENCODER), f"{ENCODER} {CHANGED}"),
+    "pooling": ("paper", replace_in(POOLING, '"mean"', '"cls"'), f"{POOLING} {CHANGED}"),
+    "tokenizer": ("paper", replace_in("tokenizer.json", '"yes"', '"tes"'), f"zer.json {CHANGED}"),
+    "config": ("paper", replace_in("config.json", '"gelu"', '"relu"'), f"config.json {CHANGED}"),
     "one more file": (
         "paper",
         lambda folder: (folder / "added_tokens.json").write_text("{}"),
         CHANGED,
     ),
-    "no hashes": ("paper", take, "an earlier version .* save it again with this version"),
+    "no hashes": ("paper", take, "an earlier version .* train it again"),
     "a weight of the encoder": (
         "paper",
         rewrite(ENCODER, lambda state: state.pop(LOST)),

@@ -49,7 +49,11 @@ def files(tmp_path, monkeypatch):
         ("worse.csv old.csv --fail-if worse", 3, r"bot .new. is worse than bot .old.: .* by −0.5"),
         ("worse.csv old.csv", 0, ""),
         ("better.csv old.csv --fail-if worse --max-missing 0", 0, ""),
-        ("holes.csv old.csv --max-missing 0.1", 0, "10.0% of the contexts of either file have no"),
+        (
+            "holes.csv old.csv --max-missing 0.1",
+            0,
+            "10.0% of the systems' contexts in either file have no",
+        ),
         ("more.csv old.csv --max-missing 5%", 3, "10.0% of the contexts have no new"),
         ("fewer.csv old.csv --max-missing 0%", 3, "10.0% of the contexts have no .* 0.0%"),
         ("better.csv two.csv", 0, "only the old file has: gone"),

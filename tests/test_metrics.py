@@ -44,6 +44,8 @@ def test_metrics_give_the_scores_that_were_recorded():
     assert metrics.rouge(texts)[0] == pytest.approx([0.4444444, 0.0, 0.4444444], abs=1e-6)
     assert metrics.meteor(texts)[0] == pytest.approx(0.6084656, abs=1e-6)
     assert metrics.VERSION == 1
+    names = ["BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "ROUGE-1", "ROUGE-2", "ROUGE-L", "METEOR"]
+    assert metrics.COLUMNS[:8] == names
 
 
 ITEMS = pd.DataFrame(

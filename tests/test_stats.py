@@ -110,7 +110,7 @@ def test_what_cannot_be_known_is_missing():
     scores["no rows"] = human.where(human < 0)
     for method in stats.CORRELATIONS:
         table = stats.correlate(scores, human, contexts, method)
-        assert table["r"].tolist() == pytest.approx([np.nan, 0.8, np.nan, np.nan], nan_ok=True)
+        assert table["r"].notna().tolist() == [False, True, False, False]
         assert table["n"].tolist() == [4, 4, 2, 0]
 
     of_one_context = stats.correlate(scores, human, pd.Series(list("aaaa"))).loc["good"]

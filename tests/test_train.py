@@ -445,7 +445,7 @@ def test_a_training_ends_with_what_the_model_is_worth_beside_that_of_the_package
     ("options", "message"),
     [
         (["--recipe", "ours", "--plain"], "recipe ours has nothing to disentangle"),
-        (["--epochs", "0"], "epochs are 0: expected 1 or more"),
+        (["--epochs", "0"], "epochs are 0: expected a number above 0"),
         (["--recipe", "best"], "unknown recipe 'best'"),
         (["--encoder", "nowhere"], "encoder 'nowhere' cannot be read"),
         (["--train", "unlabelled"], "positive_responses and adversarial_negative_responses"),

@@ -77,7 +77,7 @@ class Parser(argparse.ArgumentParser):
 
 def _nearest(word, known_words):
     """Return the question whether the nearest of some words was meant; "" if none is near."""
-    nearest = difflib.get_close_matches(word, list(known_words), 1)
+    nearest = difflib.get_close_matches(word, list(known_words), 1, 0.66)
     return f": did you mean {nearest[0]}?" if nearest else ""
 
 

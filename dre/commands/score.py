@@ -120,7 +120,7 @@ def _notes(table, pairs, summary):
         count = counted(len(rows), "pair")
         notes.append(f"{count}{name} without a score: {cause} (first {first})")
     shared, contexts = summary["shared_contexts"], summary["contexts"]
-    if shared < contexts:
+    if len(summary["systems"]) > 1 and shared < contexts:
         notes.append(
             f"only {shared:,} of {contexts:,} contexts have a score of every system, so means are "
             "of different ones: look at the comparisons, each on the contexts of both"

@@ -190,8 +190,9 @@ def _download(name):
         files.fetch(name, downloader=downloader)  # pyright: ignore[reportArgumentType]
     except (OSError, ValueError) as error:  # no network, no such file, a full disk; another hash
         raise TryLater(
-            f"cannot fetch {home() / name} from {url}: connect to the network and try again, or "
-            f"point DRE_DATA_HOME at a folder that has the file ({type(error).__name__}: {error})"
+            f"cannot fetch {home() / name} from {url} ({type(error).__name__}: {error}): try again "
+            "with a network and a folder that can be written, or point DRE_DATA_HOME at a folder "
+            "that has the file"
         ) from None
 
 

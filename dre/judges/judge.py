@@ -187,9 +187,10 @@ class Judge:
             if not self.max_usd >= 0:
                 raise DreError(f"max_usd is {self.max_usd}: expected dollars, from 0 on")
             if not self.price:
+                place = f" at {self.base_url}" if self.base_url else ""
                 raise DreError(
-                    f"no price is known for {self.spec}, so max_usd cannot be kept: give its "
-                    "price, IN,OUT in dollars per million tokens"
+                    f"no price is known for {self.spec}{place}, so max_usd cannot be kept: give "
+                    "its price, IN,OUT in dollars per million tokens"
                 )
         if refused:
             raise DreError(

@@ -92,7 +92,7 @@ def compare_scores(new: pd.DataFrame | str | Path, old: pd.DataFrame | str | Pat
         )
     missing = float(of_new.reindex(of_new.index.union(of_old.index)).isna().mean())
     if missing:
-        notes.append(f"{missing:.1%} of the contexts of either file have no new score")
+        notes.append(f"{missing:.1%} of the systems' contexts in either file have no new score")
     removed, added = sorted(old_names.difference(shared)), sorted(new_names.difference(shared))
     if removed:
         notes.append(f"only the old file has: {', '.join(removed)}")

@@ -347,8 +347,8 @@ def _check_files(folder, expected):
     names = sorted(found.keys() | expected.keys())
     if different := [name for name in names if found.get(name) != expected.get(name)]:
         raise ValueError(
-            f"{different[0]}: missing, changed or without a hash in slm.json; if an earlier "
-            "version saved it, train and save it again with this version"
+            f"{different[0]} has not the hash that slm.json has of it; if an earlier version saved "
+            "the model without hashes, train it again"
         )
 
 

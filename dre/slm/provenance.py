@@ -141,6 +141,7 @@ def find_slm(name: str | Path | None) -> str | Path:
     name = str(name or DEFAULT)
     if Path(name).is_dir():
         return Path(name).resolve()
-    if name.count("/") == 1 and not name.startswith((".", "/", "~")):
+    is_hub_id = name.count("/") == 1 and not name.startswith((".", "/", "~"))
+    if is_hub_id and not Path(name).parent.is_dir():
         return name
     raise DreError(f"there is no SLM {name!r}: expected a folder, or owner/name on the Hub")

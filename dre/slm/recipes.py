@@ -163,8 +163,8 @@ def get(
         epochs_of_stages = [epochs] * n_stages if isinstance(epochs, int) else list(epochs)
         if len(epochs_of_stages) != n_stages or min(epochs_of_stages) < 1:
             raise DreError(
-                f"epochs are {epochs}: expected 1 or more, one number or {n_stages}, "
-                f"since recipe {recipe.name} has so many stages"
+                f"epochs are {epochs}: expected a number above 0, or one for each of the "
+                f"{n_stages} stages of recipe {recipe.name}"
             )
         stages = [
             replace(stage, epochs=n_epochs)
